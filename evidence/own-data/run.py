@@ -36,12 +36,14 @@ SPACE: dict[str, list[Any]] = {
     "layers": ["several", "last"],
 }
 VALIDATIONS = 25  # of a trial with a number of epochs
+MOST_STORED = 1000  # images of a set that an encoder remembers from block to block
 Row = dict[str, Any]
 Block = tuple[str, int, int]
+STORED: dict[tuple[str, str], dict[str, Any]] = {}  # set and encoder → image → what a store would keep of it
 
 
 def blocks(given: argparse.Namespace) -> list[Block]:
-    return [(name, size, seed) for size in given.sizes for seed in given.seeds for name in given.sets]
+    return [(name, size, seed) for seed in given.seeds for name in given.sets for size in given.sizes]
 
 
 def setup(block: Block, data: Path, work: Path) -> Path:
@@ -65,10 +67,10 @@ def settings_of(number: int, seed: int) -> list[Row]:
 
 def search(block: Block, given: argparse.Namespace) -> None:
     """All trainings of a block; its rows are written together, when the last is known."""
+    import numpy as np
     import torch
     from together import Trial, train_together
 
-    from conceptlens.core.allocation import kept_memory
     from conceptlens.core.devices import best_device
     from conceptlens.core.processes import Launched
     from conceptlens.data.loading.loader import PixelReader
@@ -101,8 +103,7 @@ def search(block: Block, given: argparse.Namespace) -> None:
     rows[torch.from_numpy(used)] = torch.arange(len(used))
 
     readers: dict[int, PixelReader] = {}
-
-    packed_of: dict[tuple[str, bool], Any] = {}
+    names = session.source.examples.ids
 
     def encode(recipe: Any, *, test: bool = False) -> tuple[Any, Any]:
         """A fresh pipeline, cut, and what a store would keep of the images: with all layers first, then of the last."""
@@ -111,18 +112,25 @@ def search(block: Block, given: argparse.Namespace) -> None:
         encoder = pipeline.encoder.to(device).eval()
         size = recipe.encoder.image_size or encoder.image_size
         reader = readers.setdefault(size, PixelReader(session.source, size, recipe.data.fit))  # keeps what it decoded
-        with torch.inference_mode():
-            known = packed_of.get((recipe.encoder.name, test))
-            wanted = splits.test if test else used
-            some = wanted if known is None else wanted[:1]
-            pixels = (reader.batch(some[start : start + 64]).to(device) for start in range(0, len(some), 64))
-            packed = torch.cat([encoder.before(encoder.normalize(part), 0).half() for part in pixels])
-        if known is None:
-            packed_of[recipe.encoder.name, test] = packed
-        else:  # what leaves the last block comes first
-            packed = known[:, : packed.shape[1], : packed.shape[2]]
+        stored = STORED.setdefault((block[0], recipe.encoder.name), {})
+        wanted = splits.test if test else used
+
+        def packed(indices: Any) -> Any:
+            with torch.inference_mode():
+                return encoder.before(encoder.normalize(reader.batch(indices).to(device)), 0).half()
+
+        _, length, width = packed(wanted[:1]).shape
+        missing = [i for i in wanted.tolist() if names[i] not in stored or stored[names[i]].numel() < length * width]
+        if len(stored) + len(missing) > MOST_STORED:
+            stored.clear()
+            missing = wanted.tolist()
+        for start in range(0, len(missing), 64):
+            some = missing[start : start + 64]
+            stored |= zip((names[index] for index in some), packed(np.array(some)), strict=True)
+        # what leaves the last block comes first
+        found = torch.stack([stored[names[index]][:length, :width] for index in wanted.tolist()])
         encoder.cut = Cut(0, encoder.grid(size, size))
-        return pipeline, packed.clone()
+        return pipeline, found
 
     def probe(pipeline: Any, packed: Any) -> float:
         """`encoder.name: auto`: how well a linear model of the vectors recognizes classes of validation images."""
@@ -167,8 +175,7 @@ def search(block: Block, given: argparse.Namespace) -> None:
                 chosen.append((trial("default", {}, name), {"encoder": name}))
             if chosen:
                 pipeline, packed = tokens.pop((name, layer), None) or encode(recipe_with(name, layer))
-                with kept_memory(device.type == "cpu"):
-                    judge = train_together(session, pipeline, packed, rows.numpy(), [found for found, _ in chosen])
+                judge = train_together(session, pipeline, packed, rows.numpy(), [found for found, _ in chosen])
                 judged += [(found, judge, setting) for found, setting in chosen]
     default = next(part for part in judged if part[0].name == "default")
     trials = [part for part in judged if part[0].name != "default"]
@@ -224,7 +231,10 @@ def one(task: tuple[str, Block, argparse.Namespace]) -> None:
         if what == "init":
             setup(block, given.data, given.work)
         else:
-            (search if what == "search" else check)(block, given)
+            from conceptlens.core.allocation import kept_memory
+
+            with kept_memory(what == "search"):
+                (search if what == "search" else check)(block, given)
     except Exception as error:  # one block must not end the others
         import traceback
 

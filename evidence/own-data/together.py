@@ -23,7 +23,7 @@ from conceptlens.encoders.contract import Encoder, Tokens
 from conceptlens.evaluation.classification.balanced import balanced_accuracy
 from conceptlens.evaluation.concepts.concepts import concept_metrics
 from conceptlens.methods.contract import DRAWS, ConceptModel, Pipeline
-from conceptlens.nn.attention.additive_reader import AdditiveReader, Evidence, kept_patches, take
+from conceptlens.nn.attention.additive_reader import AdditiveReader, Evidence, kept_patches
 from conceptlens.nn.heads.bottleneck import ONE_IMAGE, SHARPEST
 from conceptlens.recipes import Recipe
 from conceptlens.training.batches.order import Order
@@ -231,7 +231,9 @@ class AllReaders:
             raise ValueError("a reader of layers side by side is expected, with weights that learn")
         self.reader, self.evidence = reader, torch.empty(0)
         tokens = learned.of(torch.arange(len(learned.parts[0]), device=learned.parts[0].device))
-        self.x = [F.layer_norm(layer, layer.shape[-1:]) for layer in (*tokens.layers, tokens.patches)]
+        self.patches = tokens.patches.shape[1]
+        layers = [F.layer_norm(layer, layer.shape[-1:]) for layer in (*tokens.layers, tokens.patches)]
+        self.x = [layer.flatten(0, 1) for layer in layers]  # a row for each patch of each image
         self.names = [f"model.reader.{name}" for name, _ in reader.named_parameters()]
         self.leaves: list[Tensor] = []
         own = reader.forward
@@ -243,11 +245,12 @@ class AllReaders:
 
     def read(self, parameters: Tensors, places: Tensor, chance: Tensor | None) -> Tensor:
         """Concept logits (T, B, K) of the images at `places`: `AdditiveReader.forward` while it trains."""
-        reader, x = self.reader, [part[places] for part in self.x]
+        reader, kept = self.reader, torch.arange(self.patches, device=places.device).expand(len(places), -1)
         if reader.dropout:
             assert chance is not None
-            kept = kept_patches(chance[:, :1], x[0].shape[1], reader.dropout)
-            x = [take(part, kept) for part in x]
+            kept = kept_patches(chance[:, :1], self.patches, reader.dropout)
+        read = (places.unsqueeze(1) * self.patches + kept).flatten()  # what is hidden is never copied
+        x = [part.index_select(0, read).view(*kept.shape, -1) for part in self.x]
         named = {name: parameters[name].detach().requires_grad_() for name in self.names}
         self.leaves = list(named.values())
         queries, weights, bias = (named[f"model.reader.{name}"] for name in ("queries", "weights", "bias"))

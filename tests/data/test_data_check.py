@@ -83,9 +83,18 @@ def test_copies_and_torn_groups(tmp_path: Path, cells: ConceptSet, paint) -> Non
         rows.append(f"{name},{class_},{side},{group}")
     Image.open(tmp_path / "3.png").save(tmp_path / "near.jpg", quality=70)
     rows.append("near.jpg,Monocyte,test,x3")
+    for name in ("copy a.png", "copy b.png"):  # with its first, three on one side before one on the other
+        paint(tmp_path / name, 4)
+        rows.append(f"{name},Neutrophil,train,{name}")
+    paint(tmp_path / "copy c.png", 4)
+    rows.append("copy c.png,Neutrophil,test,c")
+    for name, side in (("black.png", "train"), ("dark.png", "test")):  # equal, but no copies
+        Image.new("RGB", (40, 40)).save(tmp_path / name)
+        rows.append(f"{name},Monocyte,{side},{name}")
     report = check_data(table(tmp_path, rows, "image,class,split,group"), cells, quiet=True)
     codes = found(report)
-    assert codes["duplicates-across-splits"] == ("error", 1)
+    assert codes["duplicates-across-splits"] == ("error", 2)
+    assert codes["blank"] == ("warning", 2)
     assert codes["contradictions"] == ("error", 1)
     assert codes["duplicates"] == ("warning", 2)
     assert codes["near-duplicates-across-splits"] == ("warning", 1)
@@ -93,6 +102,7 @@ def test_copies_and_torn_groups(tmp_path: Path, cells: ConceptSet, paint) -> Non
     assert "near-duplicates" not in codes
     text = report.text()
     assert "0.png (train) = across.png (test)" in text
+    assert "4.png (train) = copy c.png (test) = copy a.png (train)" in text
     assert "3.png (train) = near.jpg (test)" in text
     assert "p25" in text
 

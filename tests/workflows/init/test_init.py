@@ -366,6 +366,7 @@ def test_what_is_no_slip_of_the_pen() -> None:
     assert slips(["typical"] * 20 + ["atypical"]) == []
     assert slips(["melanoma"] * 20 + ["melanom"] * 10) == []
     assert slips(["melanoma"] * 20 + ["melanom"]) == [("melanom", "melanoma")]
+    assert slips(["Melanom"] * 20 + ["Melanon"]) == [("Melanon", "Melanom")]
 
 
 def test_an_answer_that_fits_nothing_is_asked_again(
@@ -543,3 +544,28 @@ def test_tables_of_the_same_images_and_of_patients_with_plain_numbers(tmp_path: 
     with (tmp_path / "setup" / "images.csv").open(encoding="utf-8") as file:
         rows = {Path(row["image"]).stem: row for row in csv.DictReader(file)}
     assert (rows["3"]["border"], rows["20"]["border"], rows["20"]["age"]) == ("soft", "", "60")
+
+
+def test_patients_in_headers_keep_series_together_and_blank_slices_are_left_out(tmp_path: Path) -> None:
+    pytest.importorskip("pydicom")
+    from tests.data.images.test_dicom import dicom
+
+    root, rows = tmp_path / "ct", []
+    for scan in range(12):
+        (folder := root / f"scan{scan:02d}").mkdir(parents=True)
+        for slice_ in range(4):
+            pixels = np.random.default_rng(9 * scan + slice_).integers(0, 256, (24, 24), dtype=np.uint8)
+            who = {"PatientID": f"secret {scan // 2}", "AccessionNumber": f"A{scan}"}
+            (folder / f"{slice_}.dcm").write_bytes(dicom(pixels * (slice_ > 0), **who))
+        rows.append({"accession": f"A{scan}", "diagnosis": "ab"[scan % 2]})
+    table(root / "reads.csv", rows)
+    setup = init_folder(root, out=tmp_path / "out")
+    assert load_recipe(setup.recipe).data.group_column == "patient"
+    assert "12 images equally bright from edge to edge, left out: 0.dcm, 0.dcm, 0.dcm …." in setup.assumed
+    assert setup.check.ok, setup.text()
+    assert setup.check.images == 12 * 3
+
+
+def test_days_are_no_concepts() -> None:
+    columns = {"class": ["a", "b"] * 8, "recorded": ["2024-01-03", "2024-02-03"] * 8}
+    assert {role.name: role.role for role in column_roles(columns)}["recorded"] == "metadata"

@@ -43,6 +43,9 @@ def image_findings(source: DataSource, survey: Survey) -> Iterator[Finding]:
             f"width to height {min(ratios):.2f} to {max(ratios):.2f}. All are resized to one square."
         )
         yield Finding("info", "ragged-sizes", message, len(sizes))
+    blank = [ids[index] for index in np.flatnonzero(survey.blank)]
+    hint = "nothing can be seen in them. Leave them out, or set data.window if they have more than 8 bits"
+    yield from handled("warning", "blank", blank, f"equally bright from edge to edge: {hint}")
     small = which(lambda facts: min(facts.width, facts.height) < SMALL_SIDE)
     yield from handled("warning", "small-images", small, f"smaller than {SMALL_SIDE} pixels on a side")
     gray = which(lambda facts: facts.gray)
@@ -93,8 +96,8 @@ class Copies:
 
 
 def find_copies(survey: Survey) -> Copies:
-    """Equal and nearly equal images of a survey."""
-    usable = np.array([facts is not None for facts in survey.facts], dtype=bool)
+    """Equal and nearly equal images of a survey; blank ones are no copies of each other."""
+    usable = np.array([facts is not None for facts in survey.facts], dtype=bool) & ~survey.blank
     equal = same_pixels(survey.digest, usable)
     for same in equal:
         usable[same[1:]] = False
@@ -116,7 +119,12 @@ def copy_findings(source: DataSource, copies: Copies, side_of: npt.NDArray[np.st
         return len({side for side in side_of[members].tolist() if side}) > 1
 
     def shown(groups: list[npt.NDArray[np.int64]]) -> tuple[str, ...]:
-        names = (" = ".join(_placed(ids[index], str(side_of[index])) for index in group[:3]) for group in groups)
+        """Three of each, of different sides first."""
+        firsts = (np.unique(side_of[group], return_index=True)[1] for group in groups)
+        ordered = (
+            [*group[np.sort(first)], *np.delete(group, first)] for group, first in zip(groups, firsts, strict=True)
+        )
+        names = (" = ".join(_placed(ids[index], str(side_of[index])) for index in group[:3]) for group in ordered)
         return tuple(names)[:EXAMPLES]
 
     torn = [same for same in sets if across(same)]

@@ -31,6 +31,7 @@ class Survey:
     gradient: npt.NDArray[np.uint64]  # (N,) the sign of 64 differences between neighbors (dHash)
     detail: npt.NDArray[np.int8]  # (N, 576) what a small version shows beyond broad light and dark
     brightness: npt.NDArray[np.float32]  # (N,) mean, 0 to 255
+    blank: npt.NDArray[np.bool_]  # (N,) equally bright from edge to edge
     unreadable: dict[int, str]  # position → what is wrong
 
 
@@ -49,6 +50,7 @@ def survey_images(source: DataSource, *, workers: int | None = None, quiet: bool
         np.zeros(n, np.uint64),
         np.zeros((n, _SIDE * _SIDE), np.int8),
         np.zeros(n, np.float32),
+        np.zeros(n, np.bool_),
         {},
     )
 
@@ -61,6 +63,8 @@ def survey_images(source: DataSource, *, workers: int | None = None, quiet: bool
                 continue
             survey.digest[index] = _digest(image)
             gray = image.convert("L")
+            low, high = gray.getextrema()
+            survey.blank[index] = low == high
             survey.detail[index], survey.brightness[index] = fine_detail(gray)
             survey.gradient[index] = gradient_hash(gray)
         return len(positions)

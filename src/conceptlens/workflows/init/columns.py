@@ -44,7 +44,7 @@ MARKS = frozenset({"x", "xx", "✓", "✔", "✗", "+", "*", "1", "yes", "y", "t
 MOST_CLASSES = 50
 MOST_VALUES = 12  # of a concept
 RARE = 5  # times as many images of a usual value as of one that may be its misspelling
-ALMOST = 0.88  # share of letters that two spellings have in common
+ALMOST = 0.85  # share of letters that two spellings have in common: one other letter of seven
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,8 @@ def _role(name: str, cells: Cells, classes: Cells | None) -> ColumnRole:
         return ColumnRole(name, "finding", values, marked=True)
     counts = Counter(cell for cell in cells if not is_missing(cell))
     repeated = sum(counts.values()) >= 4 * len(values)
-    if 2 <= len(values) <= MOST_VALUES and repeated and not any(re.search(r"\d[.,]\d", value) for value in values):
+    measured = any(re.search(r"\d[.,]\d|\d{4}-\d\d-\d\d", value) for value in values)  # or a day
+    if 2 <= len(values) <= MOST_VALUES and repeated and not measured:
         return ColumnRole(name, "concept", values)
     return ColumnRole(name, "metadata", reason="one value only" if len(values) == 1 else "numbers, or too many values")
 

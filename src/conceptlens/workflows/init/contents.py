@@ -93,6 +93,7 @@ class Copies:
     equal: tuple[tuple[str, ...], ...]
     alike: tuple[tuple[str, ...], ...]
     unreadable: tuple[str, ...] = ()  # files that are no images, whatever their names say
+    blank: tuple[str, ...] = ()  # images in which nothing can be seen
 
 
 def find_copies(contents: Contents, *, quiet: bool) -> Copies:
@@ -104,4 +105,9 @@ def find_copies(contents: Contents, *, quiet: bool) -> Copies:
         tuple(tuple(files[index] for index in same.tolist()) for same in found.equal),
         tuple(tuple(files[index] for index in members) for members in found.sets(len(files))),
         tuple(files[index] for index in sorted(survey.unreadable)),
+        tuple(
+            file
+            for file, blank, facts in zip(files, survey.blank, survey.facts, strict=True)
+            if blank and facts is not None and facts.frames == 1  # of several, only the first was seen
+        ),
     )

@@ -12,7 +12,7 @@ from conceptlens.data.images.dicom import SUFFIXES as DICOM
 from conceptlens.data.images.dicom import header_words
 from conceptlens.data.labels.words import fold, is_missing, yes_no
 from conceptlens.data.splits.names import split_of
-from conceptlens.workflows.init.columns import ColumnRole, column_roles, group_word, one_spelling, slips
+from conceptlens.workflows.init.columns import ColumnRole, column_roles, group_word, one_spelling, slips, thing_of
 from conceptlens.workflows.init.contents import PATIENT, Contents, Copies, find_copies, patients
 from conceptlens.workflows.init.tables import SERIES, ImageTable, read_tables, some
 
@@ -64,7 +64,8 @@ def propose(contents: Contents, ask: Ask, *, quiet: bool = True) -> Proposal:
     _ask_slips(proposal, ask)
     _splits_by_folder(proposal)
     found = find_copies(contents, quiet=quiet)
-    _leave_out_unreadable(proposal, found)
+    _leave_out(proposal, found.unreadable, "that cannot be read")
+    _leave_out(proposal, found.blank, "equally bright from edge to edge")
     _attach_masks(proposal, found.alike, ask)
     _leave_out_copies(proposal, found)
     _choose_group(proposal, found.alike, ask)
@@ -186,12 +187,13 @@ def _listed(names: Collection[str]) -> str:
     return f"Columns: {', '.join(list(names)[:12])}{f' and {len(names) - 12} more' * (len(names) > 12)}."
 
 
-def _leave_out_unreadable(proposal: Proposal, copies: Copies) -> None:
-    broken = [image for image in proposal.images if image in set(copies.unreadable)]
-    if broken:
-        shown = _shown([PurePosixPath(image).name for image in broken])
-        proposal.assumed.append(f"{counted(len(broken), 'image')} that cannot be read, left out: {shown}.")
-        _keep(proposal, [row for row, image in enumerate(proposal.images) if image not in set(broken)])
+def _leave_out(proposal: Proposal, useless: Collection[str], why: str) -> None:
+    known = set(useless)
+    names = [image for image in proposal.images if image in known]
+    if names:
+        shown = _shown([PurePosixPath(image).name for image in names])
+        proposal.assumed.append(f"{counted(len(names), 'image')} {why}, left out: {shown}.")
+        _keep(proposal, [row for row, image in enumerate(proposal.images) if image not in known])
 
 
 def _keep(proposal: Proposal, rows: Sequence[int]) -> None:
@@ -282,9 +284,14 @@ def _leave_out_copies(proposal: Proposal, copies: Copies) -> None:
 def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask) -> None:
     """The column that says which images belong together: a table's, DICOM headers', or copies of a picture."""
     rows = {image: row for row, image in enumerate(proposal.images)}
-    if proposal.column("group") is None and (known := patients(proposal.contents)):
+    named = proposal.column("group")
+    if (named is None or thing_of(named) != {PATIENT}) and (known := patients(proposal.contents)):
         cells = [known.get(image, "") for image in proposal.images]
-        if len(set(cells)) < len(cells):
+        units = proposal.images if named is None else proposal.columns[named]
+        # Not if all are called anonymous; and a series may be only one of several of its patient.
+        if FEWEST_FOLDS <= len(set(cells)) < len(set(units)) and (named is None or all(cells)):
+            if named is not None:
+                proposal.roles[named] = ColumnRole(named, "metadata")
             proposal.add(PATIENT, cells, ColumnRole(PATIENT, "group", reason="the headers of DICOM files"))
     together = [[rows[member] for member in members if member in rows] for members in sets]
     together = [members for members in together if len(members) > 1]
