@@ -12,7 +12,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.parse import load_recipe
-from conceptlens.workflows.init.columns import column_roles, one_spelling, slips
+from conceptlens.workflows.init.columns import column_roles, marked_class, one_spelling, slips
 from conceptlens.workflows.init.init import ask_person, default_answers, init_folder
 
 
@@ -543,3 +543,63 @@ def test_tables_of_the_same_images_and_of_patients_with_plain_numbers(tmp_path: 
     with (tmp_path / "setup" / "images.csv").open(encoding="utf-8") as file:
         rows = {Path(row["image"]).stem: row for row in csv.DictReader(file)}
     assert (rows["3"]["border"], rows["20"]["border"], rows["20"]["age"]) == ("soft", "", "60")
+
+
+def test_a_sheet_with_a_legend_above_and_a_column_for_each_class(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    images(tmp_path / "photos", 12)
+    sheet = (book := openpyxl.Workbook()).active
+    sheet.append([None, None, None, "Legends"])
+    sheet.append([None, None, None, "Asymmetry", 0, "none"])  # narrower than the table below
+    sheet.append([None, None, "Diagnosis", None, None, None, "Colors"])
+    names = ["Asymmetry\n(0/1/2)", "Veil (A/P)", "Dots (A/P)", "Red"]
+    sheet.append(["Image", "Histological\nDiagnosis", "Nevus", "Melanoma", *names])
+    for n in range(12):
+        classes = ("X", None) if n % 2 else (None, "X")
+        seen = [n % 3, "AP"[n // 6], "AP"[n // 4 % 2], ("X", None)[n % 3 > 0]]
+        sheet.append([str(n), ("a", "b", *[None] * 10)[n], *classes, *seen])
+    book.save(tmp_path / "labels.xlsx")
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    said = "\n".join(setup.assumed)
+    assert "The class is 'class', by the columns 'Nevus', 'Melanoma', of which each image has one marked" in said
+    assert "Melanoma (6), Nevus (6)" in said or "Nevus (6), Melanoma (6)" in said
+    groups = ConceptSet.load(tmp_path / "setup" / "concepts.yaml").groups
+    assert [group.name for group in groups] == ["Asymmetry (0/1/2)", "Veil (A/P)", "Dots (A/P)", "findings"]
+    assert groups[-1].values == ("Red",)
+
+
+def test_marks_of_which_an_image_may_have_two_are_no_class() -> None:
+    n = 20
+    columns = {
+        "red": ["X" if k % 2 else "" for k in range(n)],
+        "blue": ["X" if k % 3 else "" for k in range(n)],
+        "shape: round": ["1" if k % 4 == 0 else "0" for k in range(n)],
+        "shape: long": ["0" if k % 4 == 0 else "1" for k in range(n)],
+    }
+    assert marked_class(columns, None)[0] == ["shape: round", "shape: long"]
+    folders = ["ab"[k % 2] for k in range(n)]  # the folders say the class, and the marks something else
+    assert marked_class(columns, folders)[0] == []
+    assert marked_class({**columns, "diagnosis": folders}, None)[0] == []
+    assert marked_class({"red": columns["red"], "blue": columns["blue"]}, None)[0] == []
+
+
+def test_classes_in_words_rather_than_in_numbers() -> None:
+    columns = {
+        "class label": ["1", "2"] * 4,
+        "cell type": ["round cell", "long cell"] * 4,
+        "size": ["s", "s", "l", "l"] * 2,
+    }
+    assert {role.name: role.role for role in column_roles(columns)}["cell type"] == "class"
+
+
+def test_regions_marked_here_and_there_are_no_findings(tmp_path: Path) -> None:
+    for n in range(40):
+        photo(tmp_path / "ab"[n % 2] / f"I{n}.png", n)
+        mask(tmp_path / "ab"[n % 2] / f"I{n}_lesion.png", 20)
+        if n < 3:
+            mask(tmp_path / "ab"[n % 2] / f"I{n}_R{n}_Label4.png", 5)
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    said = "\n".join(setup.assumed)
+    assert "43 files are masks (label4, lesion)" in said
+    assert not setup.concepts
+    assert "Every image stands alone: no column names a patient or a lesion." in said

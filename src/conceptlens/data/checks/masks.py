@@ -133,4 +133,4 @@ def _part_names(placed: Sequence[tuple[str, str | None, str]]) -> dict[str, str]
 def _plain(name: str) -> str:
     """`2. Hard Exudates` as `hard exudates`, without words that only say that it is a mask, and without numbering."""
     words = [word for word in re.findall(r"[a-z]+\d*", name.lower()) if word.rstrip("0123456789") not in MASK_WORDS]
-    return " ".join(word for word in words if len(word) > 1)
+    return " ".join(word for word in words if len(word.rstrip("0123456789")) > 1)

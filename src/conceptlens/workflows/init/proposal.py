@@ -12,7 +12,7 @@ from conceptlens.data.images.dicom import SUFFIXES as DICOM
 from conceptlens.data.images.dicom import header_words
 from conceptlens.data.labels.words import fold, is_missing, yes_no
 from conceptlens.data.splits.names import split_of
-from conceptlens.workflows.init.columns import ColumnRole, column_roles, group_word, one_spelling, slips
+from conceptlens.workflows.init.columns import ColumnRole, column_roles, group_word, marked_class, one_spelling, slips
 from conceptlens.workflows.init.contents import PATIENT, Contents, Copies, find_copies, patients
 from conceptlens.workflows.init.tables import SERIES, ImageTable, read_tables, some
 
@@ -22,6 +22,7 @@ FOLDS, FEWEST_FOLDS = 5, 3
 YOU_SAID = "as you said"
 LEAST = 50  # images from which a model can be trained and judged
 FRAMES = 8  # of a file with several that are used
+RARE_PART = 0.1  # of the annotated images at least: a part that hardly any has was marked here and there
 IMBALANCE = 3  # times as many images of the largest class as of the smallest
 
 Ask = Callable[[str, str, Sequence[str]], str]  # question, default, what else may be answered → answer
@@ -117,7 +118,12 @@ def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) ->
         columns[name], changed = one_spelling(columns[name])
         if changed:
             proposal.assumed.append(_same_words(repr(name), changed))
-    for found in column_roles(columns, folders):
+    marks, said = marked_class(columns, folders)
+    if marks and CLASS not in map(fold, columns):
+        why = f"the columns {', '.join(map(repr, marks))}, of which each image has one marked"
+        proposal.add(CLASS, said, ColumnRole(CLASS, "class", tuple(sorted(set(said) - {""})), reason=why))
+        columns = {name: cells for name, cells in columns.items() if name not in marks}
+    for found in column_roles(columns, folders, proposal.columns.get(CLASS)):
         proposal.add(found.name, columns[found.name], found)
     if proposal.column("class") is None and folders is not None:
         proposal.add(CLASS, folders, ColumnRole(CLASS, "class", tuple(sorted(set(folders))), reason="the folders"))
@@ -241,7 +247,7 @@ def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
     varied = [
         part
         for part in sorted(cells)
-        if part != OBJECT and any(known and not cells[part][row] for row, known in enumerate(annotated))
+        if part != OBJECT and RARE_PART * sum(annotated) <= sum(map(bool, cells[part])) < sum(annotated)
     ]
     question = f"Is a part without a mask absent from an image that has other masks ({', '.join(varied)})"
     if varied and yes_no(ask(question, "yes", ("yes", "no"))):
@@ -307,7 +313,8 @@ def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
     if name != found and found:
         proposal.roles[found] = ColumnRole(found, "metadata")
     if name is None:
-        names = [name for name, cells in proposal.columns.items() if group_word(name, cells)]
+        masks = proposal.mask_columns.values()
+        names = [name for name, cells in proposal.columns.items() if name not in masks and group_word(name, cells)]
         different = [name for name in names if len(set(proposal.columns[name])) == len(proposal.images)]
         why = "no column names a patient or a lesion"
         if found:
