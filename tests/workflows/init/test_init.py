@@ -603,3 +603,47 @@ def test_regions_marked_here_and_there_are_no_findings(tmp_path: Path) -> None:
     assert "43 files are masks (label4, lesion)" in said
     assert not setup.concepts
     assert "Every image stands alone: no column names a patient or a lesion." in said
+
+
+def test_a_class_in_which_there_is_nothing_to_describe(tmp_path: Path) -> None:
+    images(tmp_path / "photos", 60)
+    rows = [
+        {
+            "image": f"{n}.png",
+            "diagnosis": ("benign", "malignant", "normal")[n % 3],
+            "shape": ("oval", "round")[n // 3 % 2] if n % 3 < 2 else "",
+        }
+        for n in range(60)
+    ]
+    table(tmp_path / "labels.csv", rows)
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert "No image of 'normal' is described: there is nothing to describe in them." in "\n".join(setup.assumed)
+    recipe = load_recipe(setup.recipe)
+    concepts = ConceptSet.load(str(recipe.concepts))
+    assert concepts.group("shape").under == ("findings", "object")
+    source, _ = open_source(recipe.data, concepts)
+    present = source.examples.concepts[:, concepts.index("findings", "object")]
+    normal = source.examples.labels == concepts.classes.index("normal")
+    assert (present == ~normal).all()
+
+    def no(question: str, default: str, others: Sequence[str]) -> str:
+        return "no" if "nothing to describe" in question else default
+
+    setup = init_folder(tmp_path, out=tmp_path / "other", ask=no)
+    assert [group.name for group in ConceptSet.load(str(tmp_path / "other" / "concepts.yaml")).groups] == ["shape"]
+
+
+def test_images_that_are_not_described_yet_are_unknown(tmp_path: Path) -> None:
+    images(tmp_path / "photos", 60)
+    rows = [
+        {
+            "image": f"{n}.png",
+            "diagnosis": ("a", "b", "c")[n % 3],
+            "shape": ("oval", "round")[n % 2] if n < 20 and n % 3 else "",
+        }
+        for n in range(60)
+    ]
+    table(tmp_path / "labels.csv", rows)
+    said = "\n".join(init_folder(tmp_path, out=tmp_path / "setup").assumed)
+    assert "'shape' is a concept" in said
+    assert "nothing to describe" not in said

@@ -23,6 +23,7 @@ YOU_SAID = "as you said"
 LEAST = 50  # images from which a model can be trained and judged
 FRAMES = 8  # of a file with several that are used
 RARE_PART = 0.1  # of the annotated images at least: a part that hardly any has was marked here and there
+DESCRIBED = 0.5  # of the images of a class at least, where those of another class have nothing to describe
 IMBALANCE = 3  # times as many images of the largest class as of the smallest
 
 Ask = Callable[[str, str, Sequence[str]], str]  # question, default, what else may be answered → answer
@@ -39,6 +40,7 @@ class Proposal:
     assumed: list[str] = field(default_factory=list)
     mask_columns: dict[str, str] = field(default_factory=dict)  # part → column
     finding_parts: dict[str, str] = field(default_factory=dict)  # finding's column → part
+    described: str | None = None  # the finding that says whether there is anything to describe
     folds: int = 0
     balanced: bool = False
 
@@ -388,11 +390,45 @@ def _ask_concepts(proposal: Proposal, ask: Ask) -> None:
         match = next((concept for concept in concepts if fold(concept) == fold(name)), None)
         if match:
             proposal.roles[match] = ColumnRole(match, "metadata", reason=YOU_SAID)
+    _ask_described(proposal, ask)
     for name in proposal.named("concept"):
         values = proposal.roles[name].values
         proposal.assumed.append(f"{name!r} is a concept with one of {len(values)} values: {', '.join(values)}.")
     if findings := proposal.named("finding"):
         proposal.assumed.append(f"Yes or no in each image: {', '.join(findings)}.")
+
+
+def _ask_described(proposal: Proposal, ask: Ask) -> None:
+    """Of a class whose images nobody described, as `normal`, there may be nothing to describe: a concept of its own."""
+    class_column, concepts = proposal.column("class"), proposal.named("concept")
+    assert class_column is not None
+    known = [
+        any(not is_missing(proposal.columns[name][row]) for name in concepts) for row in range(len(proposal.images))
+    ]
+    shares: dict[str, list[bool]] = {}
+    for name, said in zip(proposal.columns[class_column], known, strict=True):
+        if not is_missing(name):
+            shares.setdefault(name, []).append(said)
+    empty = sorted(name for name, said in shares.items() if not any(said))
+    rest = [said for name, said in shares.items() if name not in empty]
+    column = OBJECT
+    if not empty or not rest or proposal.named("finding") or column in proposal.columns:
+        return
+    if min(sum(said) / len(said) for said in rest) < DESCRIBED:
+        return  # images were left out elsewhere, too
+    question = f"No image of {', '.join(map(repr, empty))} is described: is there nothing to describe in them"
+    if not yes_no(ask(question, "yes", ("yes", "no"))):
+        return
+    cells = [
+        "yes" if said else "no" if name in empty else ""
+        for name, said in zip(proposal.columns[class_column], known, strict=True)
+    ]
+    proposal.add(column, cells, ColumnRole(column, "finding", ("no", "yes")))
+    proposal.described = column
+    proposal.assumed.append(
+        f"No image of {', '.join(map(repr, empty))} is described: there is nothing to describe in them. This is a "
+        f"concept of its own ({column!r}), and the others speak only of images that have it. Give it a better name."
+    )
 
 
 def _smallest_class_units(proposal: Proposal, class_column: str) -> int:
