@@ -1,5 +1,6 @@
 """`epochs: auto`: the rule, what the run keeps of it, early stopping, resuming; and what a training warns of."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,14 @@ def test_warnings_are_kept_and_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"warning: {first}" in capsys.readouterr().err
     assert f"warning: {first}" in run.text()
     assert "The training was short: 9 optimizer steps." in (run.path / "report.html").read_text("utf-8")
+
+
+def test_what_is_told_of_groups_at_chance_where_training_longer_would_not_help() -> None:
+    found = {"concept": {"groups_at_chance": {"count": 1, "of": 3, "names": ["color"]}}}
+    falling = lines([0.2, 0.7, 0.6, 0.6, 0.5, 0.5], step=500)
+    [told] = training_warnings(falling, found, recipe(epochs=9), images=5000, where="cross-validated")
+    assert "by chance on cross-validated images: color. Training longer would not help" in told
+    assert "training.epochs" not in told
+    made = recipe(epochs=9)
+    fold = replace(made, data=replace(made.data, split=replace(made.data.split, folds=5)))
+    assert not training_warnings(falling, found, fold, images=5000)  # its validation images are too few to say so

@@ -343,7 +343,8 @@ def _measure(session: Session, predicted: dict[str, Predictions], training: Vect
             shutil.rmtree(session.shared.tokens, ignore_errors=True)
         metrics[FOLDS] = pooled_result(run.path, source, concepts, recipe)
         write_json(run.path / "metrics.json", {"splits": metrics})
-    warnings = training_warnings(run.read_history(), metrics["val"], recipe, len(splits.train))
+    where, judged = ("cross-validated", metrics[FOLDS]) if FOLDS in metrics else ("validation", metrics["val"])
+    warnings = training_warnings(run.read_history(), judged, recipe, len(splits.train), where=where)
     warnings += chance_warnings(metrics.get(FOLDS) or metrics.get("test") or metrics["val"], source.task)
     if recipe.training.loss.concept_weight > 0:
         warnings += [finding.message for finding in constant_findings(source, splits, concepts)]
