@@ -3,10 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from conceptlens.concepts import ConceptSet
+from conceptlens.data.images.names import words_of
 from conceptlens.recipes import Recipe
+from conceptlens.recipes.schema import AugmentConfig
 from conceptlens.training.epochs import auto_epochs
 
 SHORT = 300  # optimizer steps, below which most groups of small data stay at chance (evidence/epochs-auto)
+MIRRORED = {
+    "flip_horizontal": {"left", "right", "links", "rechts", "gauche", "droite", "izquierda", "derecha"},
+    "flip_vertical": {"upper", "lower", "top", "bottom", "superior", "inferior", "oben", "unten"},
+}
 RISING = 0.01  # a gain in the last quarter of the validations from which a training would have gone on improving
 
 
@@ -57,6 +64,16 @@ def training_warnings(
             f"{at_chance['count']} of {at_chance['of']} concept groups are read no better than by chance on {where} "
             f"images: {', '.join(at_chance['names'])}. {advice}"
         )
+    return told
+
+
+def mirror_warnings(concepts: ConceptSet, augment: AugmentConfig) -> list[str]:
+    """Values such as left and right, which do not hold any more in an image that training mirrors."""
+    told = []
+    for key, words in MIRRORED.items():
+        turned = [name for name in concepts.names if not words.isdisjoint(words_of(name.rpartition(": ")[2]))]
+        if turned and getattr(augment, key):
+            told.append(f"Mirrored images would be wrong of {', '.join(turned)}. Set training.augment.{key}: false.")
     return told
 
 
