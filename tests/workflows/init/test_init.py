@@ -647,3 +647,15 @@ def test_images_that_are_not_described_yet_are_unknown(tmp_path: Path) -> None:
     said = "\n".join(init_folder(tmp_path, out=tmp_path / "setup").assumed)
     assert "'shape' is a concept" in said
     assert "nothing to describe" not in said
+
+
+def test_a_mask_of_other_proportions_is_left_out(tmp_path: Path) -> None:
+    for n in range(12):
+        photo(tmp_path / "ab"[n % 2] / f"I{n}.png", n)
+        mask(tmp_path / "ab"[n % 2] / f"I{n}_mask.png", 20)
+    Image.new("L", (48, 48)).save(tmp_path / "a" / "I4_mask_1.png")
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert "1 mask of other proportions than the image, left out: I4_mask_1.png." in setup.assumed
+    source, _ = open_source(load_recipe(setup.recipe).data, ConceptSet.none())
+    assert source.places is not None
+    assert source.places.annotation(source.examples.ids.index("a/I4.png")).masks["object"].any()

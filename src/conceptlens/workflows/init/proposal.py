@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.data.checks.findings import counted
-from conceptlens.data.checks.masks import OBJECT
+from conceptlens.data.checks.masks import OBJECT, misfits
 from conceptlens.data.images.dicom import SUFFIXES as DICOM
 from conceptlens.data.images.dicom import header_words
 from conceptlens.data.labels.words import fold, is_missing, yes_no
@@ -219,6 +219,11 @@ def _splits_by_folder(proposal: Proposal) -> None:
 def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask) -> None:
     """A column of mask files for each part; parts that some annotated images have and others lack become findings."""
     masks = proposal.contents.masks
+    if other := misfits(proposal.contents.root, masks):
+        shown = _shown([PurePosixPath(file).name for file in sorted(other)])
+        told = f"{counted(len(other), 'mask')} of other proportions than the image, left out: {shown}."
+        proposal.assumed.append(told)
+        masks = tuple(mask for mask in masks if mask.file not in other)
     if not masks:
         return
     rows = {image: row for row, image in enumerate(proposal.images)}
