@@ -1,5 +1,6 @@
 """`epochs: auto`: the rule, what the run keeps of it, early stopping, resuming; and what a training warns of."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +8,14 @@ import pytest
 
 import conceptlens as cl
 from conceptlens import api
+from conceptlens.concepts import ConceptSet
 from conceptlens.core.files import read_json
 from conceptlens.recipes import Recipe, StageConfig
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.training import epochs
 from conceptlens.training.epochs import auto_epochs, with_epochs
 from conceptlens.training.loop import stages_of
-from conceptlens.training.records.warnings import training_warnings
+from conceptlens.training.records.warnings import mirror_warnings, training_warnings
 from tests.training.tiny import tiny, train_interrupted
 
 KEYS = ("epochs", "patience", "validate_every", "warmup")
@@ -151,3 +153,25 @@ def test_warnings_are_kept_and_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"warning: {first}" in capsys.readouterr().err
     assert f"warning: {first}" in run.text()
     assert "The training was short: 9 optimizer steps." in (run.path / "report.html").read_text("utf-8")
+
+
+def test_what_is_told_of_groups_at_chance_where_training_longer_would_not_help() -> None:
+    found = {"concept": {"groups_at_chance": {"count": 1, "of": 3, "names": ["color"]}}}
+    falling = lines([0.2, 0.7, 0.6, 0.6, 0.5, 0.5], step=500)
+    [told] = training_warnings(falling, found, recipe(epochs=9), images=5000, where="cross-validated")
+    assert "by chance on cross-validated images: color. Training longer would not help" in told
+    assert "training.epochs" not in told
+    made = recipe(epochs=9)
+    fold = replace(made, data=replace(made.data, split=replace(made.data.split, folds=5)))
+    assert not training_warnings(falling, found, fold, images=5000)  # its validation images are too few to say so
+
+
+def test_values_that_do_not_hold_in_a_mirrored_image_are_told() -> None:
+    concepts = ConceptSet.from_yaml("classes: [a]\ngroups: {side: {values: [left lung, right lung, both]}}")
+    augment = recipe().training.augment
+    [told] = mirror_warnings(concepts, augment)
+    assert told == (
+        "Mirrored images would be wrong of side: left lung, side: right lung. "
+        "Set training.augment.flip_horizontal: false."
+    )
+    assert not mirror_warnings(concepts, replace(augment, flip_horizontal=False))

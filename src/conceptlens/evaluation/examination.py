@@ -18,6 +18,7 @@ from conceptlens.evaluation.calibration.reliability import class_calibration, co
 from conceptlens.evaluation.calibration.verdict import calibration_numbers, judge_calibration
 from conceptlens.evaluation.classification.balanced import mean_of
 from conceptlens.evaluation.faithfulness.faithfulness import faithfulness_run
+from conceptlens.evaluation.interventions.measure import Interventions, judge_over_folds
 from conceptlens.evaluation.localization.localize import localize_run
 from conceptlens.evaluation.subgroups.metadata import make_columns
 from conceptlens.evaluation.subgroups.outcomes import outcomes
@@ -169,7 +170,7 @@ def _trust_folds(
     retrain: Retrain | None,
     note: Callable[[str], object],
 ) -> Trust:
-    """Corrections, leakage and maps by the model of each fold; calibration and subgroups over all of their images.
+    """Leakage and maps by the model of each fold; corrections, calibration and subgroups over all of their images.
 
     Whether maps are faithful is slow to measure: the folds share the images, each judged by the model that never saw
     it.
@@ -197,6 +198,10 @@ def _trust_folds(
         else:
             verdicts[side] = _over_folds([each.verdicts[side] for each in found])
             numbers[side] = {key: mean_of([each.numbers[side][key] for each in found]) for key in NUMBERS[side]}
+    parts = [part for each in found if isinstance(part := each.results.get("interventions"), Interventions)]
+    if judged := judge_over_folds(parts, lambda units: Bootstrap(units, resamples)):
+        verdicts["corrections"] = judged[0]
+        numbers["corrections"] |= judged[1]
     return Trust(run=run.name, split=FOLDS, verdicts=verdicts, numbers=numbers)
 
 

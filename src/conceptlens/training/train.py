@@ -48,7 +48,7 @@ from conceptlens.training.records import tensorboard
 from conceptlens.training.records.callbacks import Callback, Callbacks
 from conceptlens.training.records.checkpoint import StateFolder
 from conceptlens.training.records.progress import Progress
-from conceptlens.training.records.warnings import chance_warnings, training_warnings
+from conceptlens.training.records.warnings import chance_warnings, mirror_warnings, training_warnings
 from conceptlens.training.session import Shared
 
 
@@ -104,7 +104,8 @@ def open_session(
     recipe = with_encoder(recipe, source, splits, progress.note, shared.vectors if shared else None)
     recipe = with_epochs(recipe, len(splits.train))
     pointer = retired(str(recipe.method["name"]))
-    for warning in [*splits.warnings, *([pointer] if pointer else [])]:
+    mirrored = [] if recipe.encoder.store else mirror_warnings(concepts, recipe.training.augment)
+    for warning in [*splits.warnings, *([pointer] if pointer else []), *mirrored]:
         progress.note(f"warning: {warning}")
     loss = recipe.training.loss
     check_learnable(source, splits, concepts, class_loss=loss.class_weight > 0, concept_loss=loss.concept_weight > 0)
@@ -343,7 +344,8 @@ def _measure(session: Session, predicted: dict[str, Predictions], training: Vect
             shutil.rmtree(session.shared.tokens, ignore_errors=True)
         metrics[FOLDS] = pooled_result(run.path, source, concepts, recipe)
         write_json(run.path / "metrics.json", {"splits": metrics})
-    warnings = training_warnings(run.read_history(), metrics["val"], recipe, len(splits.train))
+    where, judged = ("cross-validated", metrics[FOLDS]) if FOLDS in metrics else ("validation", metrics["val"])
+    warnings = training_warnings(run.read_history(), judged, recipe, len(splits.train), where=where)
     warnings += chance_warnings(metrics.get(FOLDS) or metrics.get("test") or metrics["val"], source.task)
     if recipe.training.loss.concept_weight > 0:
         warnings += [finding.message for finding in constant_findings(source, splits, concepts)]

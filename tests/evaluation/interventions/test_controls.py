@@ -16,7 +16,7 @@ from conceptlens.evaluation.interventions.blurred import blur
 from conceptlens.evaluation.interventions.controls import Written, judge
 from conceptlens.evaluation.interventions.curve import follow_policy, summarize
 from conceptlens.evaluation.interventions.edits import wrong_labels
-from conceptlens.evaluation.interventions.measure import Interventions, measure_interventions
+from conceptlens.evaluation.interventions.measure import Interventions, judge_over_folds, measure_interventions
 from conceptlens.evaluation.interventions.units import make_units
 from conceptlens.evaluation.interventions.value_map import cross_map
 from conceptlens.evaluation.leakage import probe
@@ -195,3 +195,17 @@ def test_corrections_of_blurred_images_of_a_run(tmp_path: Path) -> None:
     assert "blurred to 10 pixels" in found.text() or found.verdict.outcome == "unmeasured"
     with pytest.raises(UserError, match="--blur 99: expected pixels from 1 to below 32"):
         api.interventions(run, blur=(99,))
+
+
+def test_folds_are_judged_by_all_of_their_images() -> None:
+    parts = [measured(in_probabilities(clean(24, noise=2.0, seed=seed))) for seed in range(6)]
+    judged = judge_over_folds(parts, lambda units: Bootstrap(units, 100))
+    assert judged is not None
+    verdict, numbers = judged
+    assert set(numbers) == NAMES - {"area"}
+    for name, value in numbers.items():  # folds of one size: the mean over images is the mean over folds
+        assert value == pytest.approx(np.mean([each.numbers[name] for each in parts]))
+    assert numbers["wrong"] is not None
+    assert f"{numbers['wrong']:.1%} with only wrong answers" in verdict.reason
+    told = Interventions.model_validate(parts[0].model_dump())  # read from a file, which does not keep single images
+    assert judge_over_folds([told], lambda units: Bootstrap(units, 100)) is None

@@ -12,7 +12,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.parse import load_recipe
-from conceptlens.workflows.init.columns import column_roles, one_spelling, slips
+from conceptlens.workflows.init.columns import column_roles, marked_class, one_spelling, slips
 from conceptlens.workflows.init.init import ask_person, default_answers, init_folder
 
 
@@ -569,3 +569,119 @@ def test_patients_in_headers_keep_series_together_and_blank_slices_are_left_out(
 def test_days_are_no_concepts() -> None:
     columns = {"class": ["a", "b"] * 8, "recorded": ["2024-01-03", "2024-02-03"] * 8}
     assert {role.name: role.role for role in column_roles(columns)}["recorded"] == "metadata"
+
+
+def test_a_sheet_with_a_legend_above_and_a_column_for_each_class(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    images(tmp_path / "photos", 12)
+    sheet = (book := openpyxl.Workbook()).active
+    sheet.append([None, None, None, "Legends"])
+    sheet.append([None, None, None, "Asymmetry", 0, "none"])  # narrower than the table below
+    sheet.append([None, None, "Diagnosis", None, None, None, "Colors"])
+    names = ["Asymmetry\n(0/1/2)", "Veil (A/P)", "Dots (A/P)", "Red"]
+    sheet.append(["Image", "Histological\nDiagnosis", "Nevus", "Melanoma", *names])
+    for n in range(12):
+        classes = ("X", None) if n % 2 else (None, "X")
+        seen = [n % 3, "AP"[n // 6], "AP"[n // 4 % 2], ("X", None)[n % 3 > 0]]
+        sheet.append([str(n), ("a", "b", *[None] * 10)[n], *classes, *seen])
+    book.save(tmp_path / "labels.xlsx")
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    said = "\n".join(setup.assumed)
+    assert "The class is 'class', by the columns 'Nevus', 'Melanoma', of which each image has one marked" in said
+    assert "Melanoma (6), Nevus (6)" in said or "Nevus (6), Melanoma (6)" in said
+    groups = ConceptSet.load(tmp_path / "setup" / "concepts.yaml").groups
+    assert [group.name for group in groups] == ["Asymmetry (0/1/2)", "Veil (A/P)", "Dots (A/P)", "findings"]
+    assert groups[-1].values == ("Red",)
+
+
+def test_marks_of_which_an_image_may_have_two_are_no_class() -> None:
+    n = 20
+    columns = {
+        "red": ["X" if k % 2 else "" for k in range(n)],
+        "blue": ["X" if k % 3 else "" for k in range(n)],
+        "shape: round": ["1" if k % 4 == 0 else "0" for k in range(n)],
+        "shape: long": ["0" if k % 4 == 0 else "1" for k in range(n)],
+    }
+    assert marked_class(columns, None)[0] == ["shape: round", "shape: long"]
+    folders = ["ab"[k % 2] for k in range(n)]  # the folders say the class, and the marks something else
+    assert marked_class(columns, folders)[0] == []
+    assert marked_class({**columns, "diagnosis": folders}, None)[0] == []
+    assert marked_class({"red": columns["red"], "blue": columns["blue"]}, None)[0] == []
+
+
+def test_classes_in_words_rather_than_in_numbers() -> None:
+    columns = {
+        "class label": ["1", "2"] * 4,
+        "cell type": ["round cell", "long cell"] * 4,
+        "size": ["s", "s", "l", "l"] * 2,
+    }
+    assert {role.name: role.role for role in column_roles(columns)}["cell type"] == "class"
+
+
+def test_regions_marked_here_and_there_are_no_findings(tmp_path: Path) -> None:
+    for n in range(40):
+        photo(tmp_path / "ab"[n % 2] / f"I{n}.png", n)
+        mask(tmp_path / "ab"[n % 2] / f"I{n}_lesion.png", 20)
+        if n < 3:
+            mask(tmp_path / "ab"[n % 2] / f"I{n}_R{n}_Label4.png", 5)
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    said = "\n".join(setup.assumed)
+    assert "43 files are masks (label4, lesion)" in said
+    assert not setup.concepts
+    assert "Every image stands alone: no column names a patient or a lesion." in said
+
+
+def test_a_class_in_which_there_is_nothing_to_describe(tmp_path: Path) -> None:
+    images(tmp_path / "photos", 60)
+    rows = [
+        {
+            "image": f"{n}.png",
+            "diagnosis": ("benign", "malignant", "normal")[n % 3],
+            "shape": ("oval", "round")[n // 3 % 2] if n % 3 < 2 else "",
+        }
+        for n in range(60)
+    ]
+    table(tmp_path / "labels.csv", rows)
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert "No image of 'normal' is described: there is nothing to describe in them." in "\n".join(setup.assumed)
+    recipe = load_recipe(setup.recipe)
+    concepts = ConceptSet.load(str(recipe.concepts))
+    assert concepts.group("shape").under == ("findings", "object")
+    source, _ = open_source(recipe.data, concepts)
+    present = source.examples.concepts[:, concepts.index("findings", "object")]
+    normal = source.examples.labels == concepts.classes.index("normal")
+    assert (present == ~normal).all()
+
+    def no(question: str, default: str, others: Sequence[str]) -> str:
+        return "no" if "nothing to describe" in question else default
+
+    setup = init_folder(tmp_path, out=tmp_path / "other", ask=no)
+    assert [group.name for group in ConceptSet.load(str(tmp_path / "other" / "concepts.yaml")).groups] == ["shape"]
+
+
+def test_images_that_are_not_described_yet_are_unknown(tmp_path: Path) -> None:
+    images(tmp_path / "photos", 60)
+    rows = [
+        {
+            "image": f"{n}.png",
+            "diagnosis": ("a", "b", "c")[n % 3],
+            "shape": ("oval", "round")[n % 2] if n < 20 and n % 3 else "",
+        }
+        for n in range(60)
+    ]
+    table(tmp_path / "labels.csv", rows)
+    said = "\n".join(init_folder(tmp_path, out=tmp_path / "setup").assumed)
+    assert "'shape' is a concept" in said
+    assert "nothing to describe" not in said
+
+
+def test_a_mask_of_other_proportions_is_left_out(tmp_path: Path) -> None:
+    for n in range(12):
+        photo(tmp_path / "ab"[n % 2] / f"I{n}.png", n)
+        mask(tmp_path / "ab"[n % 2] / f"I{n}_mask.png", 20)
+    Image.new("L", (48, 48)).save(tmp_path / "a" / "I4_mask_1.png")
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert "1 mask of other proportions than the image, left out: I4_mask_1.png." in setup.assumed
+    source, _ = open_source(load_recipe(setup.recipe).data, ConceptSet.none())
+    assert source.places is not None
+    assert source.places.annotation(source.examples.ids.index("a/I4.png")).masks["object"].any()

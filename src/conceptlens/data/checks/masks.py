@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
+from PIL import ExifTags, Image
 
 from conceptlens.core.errors import UserError
 from conceptlens.data.images.names import FileNames, words_of
 from conceptlens.data.images.read import open_image
+from conceptlens.data.regions.files import ASPECT
 
 MASK_WORDS = {
     *("mask", "masks", "maske", "masken", "masque", "masques", "mascara", "mascaras"),
@@ -66,6 +68,34 @@ def find_masks(root: Path, files: Sequence[str]) -> list[MaskFile]:
     named = [entry for entry in placed if entry[1] or not MASK_WORDS.isdisjoint(words_of(entry[0]))]
     parts = _part_names(named)
     return [MaskFile(file, image, parts[file]) for file, image, _ in named]
+
+
+def misfits(root: Path, masks: Sequence[MaskFile]) -> set[str]:
+    """Files of masks whose proportions are not those of their image, by the headers of both."""
+    known: dict[str, float | None] = {}
+
+    def proportion(file: str) -> float | None:
+        if file not in known:
+            known[file] = _proportion(root / file)
+        return known[file]
+
+    found = set()
+    for mask in masks:
+        own, wanted = proportion(mask.file), proportion(mask.image) if mask.image else None
+        if own is not None and wanted is not None and abs(own / wanted - 1) > ASPECT:
+            found.add(mask.file)
+    return found
+
+
+def _proportion(file: Path) -> float | None:
+    """Width to height of an upright image; None where no header says it. What is damaged is told by its reader."""
+    try:
+        with Image.open(file) as image:
+            width, height = image.size
+            turned = image.getexif().get(ExifTags.Base.Orientation, 1) > 4
+    except (OSError, ValueError, SyntaxError, TypeError, Image.DecompressionBombError):
+        return None
+    return height / width if turned else width / height
 
 
 def is_flat(file: Path) -> bool:
@@ -133,4 +163,4 @@ def _part_names(placed: Sequence[tuple[str, str | None, str]]) -> dict[str, str]
 def _plain(name: str) -> str:
     """`2. Hard Exudates` as `hard exudates`, without words that only say that it is a mask, and without numbering."""
     words = [word for word in re.findall(r"[a-z]+\d*", name.lower()) if word.rstrip("0123456789") not in MASK_WORDS]
-    return " ".join(word for word in words if len(word) > 1)
+    return " ".join(word for word in words if len(word.rstrip("0123456789")) > 1)

@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ _DELIMITERS = (",", ";", "\t")
 _CHUNK = 8192  # rows turned into codes at a time
 EXCEL_ROWS = 1_048_576  # of a sheet; a damaged one may announce any number
 TITLES = 1000  # rows of a sheet in which its header is looked for
+WIDTH = 2 / 3  # of the usual row's filled cells that a header has at least
 MOST_UNPACKED = 2**30  # bytes of the parts of an Excel file
 
 
@@ -210,7 +212,7 @@ def _whole_rows(reader: Any, width: int, source: str, problems: Problems) -> Ite
 
 
 def _encode(header: list[str], rows: Iterable[tuple[int, list[str]]], source: str) -> Columns:
-    """Cells to codes, a chunk of rows at a time."""
+    """Cells to codes, a chunk of rows at a time; a name of two lines becomes one of one."""
     known: list[dict[str, int]] = [{} for _ in header]
     codes: list[list[npt.NDArray[np.int32]]] = [[] for _ in header]
     numbers: list[int] = []
@@ -232,7 +234,7 @@ def _encode(header: list[str], rows: Iterable[tuple[int, list[str]]], source: st
     if chunk:
         flush()
     columns = tuple(
-        Column(name, np.concatenate(pieces) if pieces else np.empty(0, np.int32), tuple(values))
+        Column(" ".join(name.split()), np.concatenate(pieces) if pieces else np.empty(0, np.int32), tuple(values))
         for name, pieces, values in zip(header, codes, known, strict=True)
         if name
     )
@@ -285,18 +287,20 @@ def _read_excel(path: Path, *, with_column: str | None = None) -> tuple[dict[str
 def _excel_tables(sheets: Sequence[Any]) -> Iterator[tuple[str, Iterator[Any], list[str], int]]:
     """Of each sheet with a table its title, its rows, the header, and the number of the row after it.
 
-    A row with one filled cell is a title, not a header: without another row there is no table. Where no sheet has one,
-    the first stands for all.
+    The header is the first row with two filled cells that is not much narrower than the usual row: above it stand
+    titles and legends. Where no sheet has one, the first stands for all.
     """
     none = True
     for sheet in sheets:
         rows = sheet.iter_rows(values_only=True)
-        for number, row in enumerate(islice(rows, TITLES), start=1):
-            header = _filled(row)
-            if sum(map(bool, header)) > 1:
-                none = False
-                yield sheet.title, rows, header, number + 1
-                break
+        top = [_filled(row) for row in islice(rows, TITLES)]
+        counts = [sum(map(bool, row)) for row in top]
+        least = max(2.0, WIDTH * median(filter(None, counts))) if any(counts) else 2.0
+        place = next((place for place, count in enumerate(counts) if count >= least), None)
+        if place is not None:
+            none = False
+            rows = islice(sheet.iter_rows(values_only=True), place + 1, None)
+            yield sheet.title, rows, top[place], place + 2
     if none:
         rows = sheets[0].iter_rows(values_only=True)
         yield sheets[0].title, rows, _filled(next(rows, ())), 2

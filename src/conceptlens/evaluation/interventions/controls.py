@@ -5,6 +5,11 @@ confirming a yes or no would leave its probability as it is. Differences are pai
 that were told both.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
 from conceptlens.core.documents import Part
 from conceptlens.evaluation.interventions.edits import confirmed_labels, wrong_labels
 from conceptlens.evaluation.interventions.value_map import Way, cross_map
@@ -53,16 +58,36 @@ class Written(Part):
         return found
 
 
+@dataclass(frozen=True)
+class Told:
+    """Hits (N,) with all units told; of one model's images, or of the images of several folds together."""
+
+    units: tuple[str, ...]  # (N,) what is drawn together
+    start: Floats  # nothing told
+    ceiling: Floats  # a head that reads the true labels alone
+    labels_wrong: Floats  # the same head, told only wrong labels
+    ways: dict[Way, dict[str, Floats]]  # the columns of `Written`; the way that was chosen first
+
+    def written(self, bootstrap: Bootstrap) -> list[Written]:
+        return [Written.model_validate({"way": way, **bootstrap.means(each)}) for way, each in self.ways.items()]
+
+    @classmethod
+    def joined(cls, parts: Sequence["Told"]) -> "Told":
+        """Of several folds; they are written in the ways that all of them know."""
+        ways = [way for way in parts[0].ways if all(way in part.ways for part in parts)]
+        return cls(
+            tuple(unit for part in parts for unit in part.units),
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("start", "ceiling", "labels_wrong")),
+            {
+                way: {name: np.concatenate([part.ways[way][name] for part in parts]) for name in parts[0].ways[way]}
+                for way in ways
+            },
+        )
+
+
 def write_every_way(
-    readout: Readout,
-    possible: tuple[Way, ...],
-    fold: Indices,
-    ceiling: Floats,
-    labels_wrong: Floats,
-    bootstrap: Bootstrap,
-    *,
-    seed: int = 0,
-) -> list[Written]:
+    readout: Readout, possible: tuple[Way, ...], fold: Indices, ceiling: Floats, labels_wrong: Floats, *, seed: int = 0
+) -> Told:
     """All units told, in these ways.
 
     Args:
@@ -71,13 +96,12 @@ def write_every_way(
         fold: (N,) the fold of each image: means and percentiles come from other folds.
         ceiling: (N,) hits of a head that reads the true labels alone.
         labels_wrong: (N,) hits of such a head that is told only wrong labels.
-        bootstrap: How intervals are made.
         seed: Of wrong answers.
     """
     untouched = readout.hits(readout.logits(readout.bottleneck))
     told = {"truth": readout.truth, "wrong": wrong_labels(readout, seed=seed), "sham": confirmed_labels(readout)}
     independent = any(group.kind == "independent" for group in readout.concepts.groups)
-    found = []
+    found: dict[Way, dict[str, Floats]] = {}
     for way in possible:
         maps = cross_map(readout, fold, way)
         columns = {name: readout.hits(readout.logits(maps.write(readout, labels))) for name, labels in told.items()}
@@ -89,8 +113,8 @@ def write_every_way(
         }
         if way == "one-hot" and independent:
             columns["hardened"] = readout.hits(readout.logits(maps.write(readout, told["sham"], harden=True)))
-        found.append(Written.model_validate({"way": way, **bootstrap.means(columns)}))
-    return found
+        found[way] = columns
+    return Told(readout.units, untouched, ceiling, labels_wrong, found)
 
 
 def judge(

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from conceptlens.concepts import UNKNOWN
 from conceptlens.core.documents import Document, TableRow
 from conceptlens.evaluation.class_table import NOT_MEASURED, labels_follow_from_class
 from conceptlens.evaluation.interventions.ask_next import NextQuestion, ask_next, least_sure
 from conceptlens.evaluation.interventions.blurred import Blurred
-from conceptlens.evaluation.interventions.controls import Written, judge, write_every_way
+from conceptlens.evaluation.interventions.controls import Told, Written, judge, write_every_way
 from conceptlens.evaluation.interventions.counterfactual import THRESHOLD, Counterfactual, counterfactual
 from conceptlens.evaluation.interventions.curve import Alone, Curve, each_alone, follow_policy, summarize
 from conceptlens.evaluation.interventions.edits import wrong_labels
@@ -59,6 +59,7 @@ class Interventions(Document):
     ways: list[Written] = Field(default_factory=list)  # all units told, in every way; the one that was chosen first
     blurred: list[Blurred] = Field(default_factory=list)
     verdict: Verdict = OLD
+    _told: Told | None = PrivateAttr(default=None)  # not in the file
 
     def curve(self, policy: str) -> Curve:
         return next(each for each in self.curves if each.policy == policy)
@@ -180,6 +181,7 @@ def measure_interventions(
     notes, written = [], list[Written]()
     start = readout.hits(readout.logits(readout.bottleneck))
     columns = {"start": start}
+    told: Told | None = None
     curves: list[Curve] = []
     if labeled:
         label_head = probe.label_head(readout, fold)
@@ -187,7 +189,8 @@ def measure_interventions(
         columns |= {"ceiling": ceiling, "headroom": ceiling - start}
         columns["reference"] = label_head(wrong_labels(readout, seed=seed))
         possible = (way, *(each for each in ways(readout) if each != way))
-        written = write_every_way(readout, possible, fold, ceiling, columns["reference"], bootstrap, seed=seed)
+        told = write_every_way(readout, possible, fold, ceiling, columns["reference"], seed=seed)
+        written = told.written(bootstrap)
         for policy in orders:
             note(f"corrections by {policy}")
             followed = follow_policy(readout, maps, units, policy, label_head=label_head, seed=seed)
@@ -208,7 +211,7 @@ def measure_interventions(
     note("counterfactuals, flips and questions")
     choice = with_concepts(units, readout.concepts, on or ())
     asked = least_sure(readout, ASKED)
-    return Interventions(
+    result = Interventions(
         run=run,
         split=split,
         images=len(readout),
@@ -233,6 +236,33 @@ def measure_interventions(
         ways=written,
         verdict=verdict,
     )
+    result._told = told
+    return result
+
+
+def judge_over_folds(
+    parts: Sequence[Interventions], bootstrap: Callable[[Sequence[str]], Bootstrap]
+) -> tuple[Verdict, Numbers] | None:
+    """The verdict on the images of all folds, each corrected in the model of its fold; None where none was measured.
+
+    With it come the numbers that are means over images. A fold of a small data set has too few images for a verdict
+    of its own.
+
+    Args:
+        parts: Of each fold, as `measure_interventions` returned it.
+        bootstrap: Makes intervals for these units.
+    """
+    told = [each._told for each in parts if each._told and each.verdict.outcome != "unmeasured"]
+    if not told:
+        return None
+    together = Told.joined(told)
+    drawn = bootstrap(together.units)
+    found = drawn.means({"start": together.start, "ceiling": together.ceiling, "reference": together.labels_wrong})
+    written = together.written(drawn)
+    verdict = judge(written[0], written, found["start"], found["ceiling"], found["reference"])
+    estimates = {"untouched": found["start"], "ceiling": found["ceiling"], "sham": written[0].sham}
+    estimates |= {"truth": written[0].truth, "wrong": written[0].wrong}
+    return verdict, {name: estimate.value for name, estimate in estimates.items()}
 
 
 def _values(points: list[Estimate], count: int) -> list[float | None]:

@@ -3,23 +3,36 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from conceptlens.concepts import ConceptSet
+from conceptlens.data.images.names import words_of
 from conceptlens.recipes import Recipe
+from conceptlens.recipes.schema import AugmentConfig
 from conceptlens.training.epochs import auto_epochs
 
 SHORT = 300  # optimizer steps, below which most groups of small data stay at chance (evidence/epochs-auto)
+MIRRORED = {
+    "flip_horizontal": {"left", "right", "links", "rechts", "gauche", "droite", "izquierda", "derecha"},
+    "flip_vertical": {"upper", "lower", "top", "bottom", "superior", "inferior", "oben", "unten"},
+}
 RISING = 0.01  # a gain in the last quarter of the validations from which a training would have gone on improving
 
 
 def training_warnings(
-    history: Sequence[Mapping[str, Any]], validation: Mapping[str, Any], recipe: Recipe, images: int
+    history: Sequence[Mapping[str, Any]],
+    measured_on: Mapping[str, Any],
+    recipe: Recipe,
+    images: int,
+    *,
+    where: str = "validation",
 ) -> list[str]:
     """A sentence or two for each; none for a method that no steps trained.
 
     Args:
         history: Lines of `history.jsonl`.
-        validation: The chosen model's metrics on validation.
+        measured_on: The chosen model's metrics on the images of `where`.
         recipe: With its epochs as numbers.
         images: Number of training images.
+        where: `validation` or `cross-validated` images.
     """
     training = recipe.training
     measured = [line for line in history if line["split"] == "val" and line["epoch"]]
@@ -37,13 +50,30 @@ def training_warnings(
             f"The last epoch is the best, and validation was still improving: train longer. Set {longer}, or a higher "
             "`training.learning_rate`."
         )
-    at_chance = validation.get("concept", {}).get("groups_at_chance", {})
-    if at_chance.get("count") and training.loss.concept_weight:
-        told.append(
-            f"{at_chance['count']} of {at_chance['of']} concept groups are read no better than by chance on validation "
-            f"images: {', '.join(at_chance['names'])}. Set {longer}, a higher `training.learning_rate` (now "
-            f"{training.learning_rate:g}) or `training.loss.concept_weight`; check the labels of those that stay."
+    at_chance = measured_on.get("concept", {}).get("groups_at_chance", {})
+    # A fold's few validation images say little of a group; all images of all folds are asked in the end.
+    if at_chance.get("count") and training.loss.concept_weight and not recipe.data.split.folds:
+        advice = (
+            "Training longer would not help: validation was best long before the end. Label more images, check the "
+            "labels of these groups, or try another `encoder.name` or a larger `encoder.image_size`."
+            if _peaked(measured, training.select)
+            else f"Set {longer}, a higher `training.learning_rate` (now {training.learning_rate:g}) or "
+            "`training.loss.concept_weight`; check the labels of those that stay."
         )
+        told.append(
+            f"{at_chance['count']} of {at_chance['of']} concept groups are read no better than by chance on {where} "
+            f"images: {', '.join(at_chance['names'])}. {advice}"
+        )
+    return told
+
+
+def mirror_warnings(concepts: ConceptSet, augment: AugmentConfig) -> list[str]:
+    """Values such as left and right, which do not hold any more in an image that training mirrors."""
+    told = []
+    for key, words in MIRRORED.items():
+        turned = [name for name in concepts.names if not words.isdisjoint(words_of(name.rpartition(": ")[2]))]
+        if turned and getattr(augment, key):
+            told.append(f"Mirrored images would be wrong of {', '.join(turned)}. Set training.augment.{key}: false.")
     return told
 
 
@@ -71,9 +101,21 @@ def chance_warnings(measured: Mapping[str, Any], task: str) -> list[str]:
     ]
 
 
+def _curve(measured: Sequence[Mapping[str, Any]], select: str) -> list[float]:
+    """What the training is judged by at each validation; more is better."""
+    sign, key = (-1, select[1:]) if select.startswith("-") else (1, select)
+    return [sign * line[key] for line in measured if line.get(key) is not None]
+
+
+def _peaked(measured: Sequence[Mapping[str, Any]], select: str) -> bool:
+    """Whether no validation of the last quarter is as good as one before."""
+    curve = _curve(measured, select)
+    before = curve[: len(curve) * 3 // 4]
+    return bool(before) and max(before) > max(curve[len(before) :])
+
+
 def _rises(measured: Sequence[Mapping[str, Any]], select: str) -> bool:
     """Whether the last validation is the best, and clearly better than all before the last quarter."""
-    sign, key = (-1, select[1:]) if select.startswith("-") else (1, select)
-    curve = [sign * line[key] for line in measured if line.get(key) is not None]
+    curve = _curve(measured, select)
     before = curve[: len(curve) * 3 // 4]
     return bool(before) and curve[-1] == max(curve) and curve[-1] > max(before) + RISING

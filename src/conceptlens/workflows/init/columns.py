@@ -44,6 +44,7 @@ MARKS = frozenset({"x", "xx", "✓", "✔", "✗", "+", "*", "1", "yes", "y", "t
 MOST_CLASSES = 50
 MOST_VALUES = 12  # of a concept
 RARE = 5  # times as many images of a usual value as of one that may be its misspelling
+MARKED = 0.9  # of the images must have a class
 ALMOST = 0.85  # share of letters that two spellings have in common: one other letter of seven
 
 
@@ -70,14 +71,17 @@ def thing_of(name: str) -> frozenset[str]:
     return frozenset(words - IDENTIFIERS or words)
 
 
-def column_roles(columns: Mapping[str, Cells], folders: Cells | None = None) -> list[ColumnRole]:
+def column_roles(
+    columns: Mapping[str, Cells], folders: Cells | None = None, classes: Cells | None = None
+) -> list[ColumnRole]:
     """What each column is.
 
     Args:
         columns: Cells of the same N images, by the columns' names.
         folders: The folder of each image, where images are sorted into several.
+        classes: The class of each image, if it is already known; else a column may say it.
     """
-    chosen = _class_column(columns, folders)
+    chosen = _class_column(columns, folders) if classes is None else None
     group = _group_column({name: cells for name, cells in columns.items() if name != chosen})
     roles = []
     for name, cells in columns.items():
@@ -87,7 +91,7 @@ def column_roles(columns: Mapping[str, Cells], folders: Cells | None = None) -> 
         elif name == group:
             roles.append(ColumnRole(name, "group", reason="its name, and values that repeat"))
         else:
-            roles.append(_role(name, cells, columns.get(chosen) if chosen else None))
+            roles.append(_role(name, cells, columns[chosen] if chosen else classes))
     return roles
 
 
@@ -136,16 +140,65 @@ def _class_score(name: str) -> int:
     return 2 if words and words[-1] in CLASS_WORDS else 1 if not set(words).isdisjoint(CLASS_WORDS) else 0
 
 
+def marked_class(columns: Mapping[str, Cells], folders: Cells | None) -> tuple[list[str], Cells]:
+    """Columns side by side, `nevus` and `melanoma`, of which each image has one marked; and the one of each image.
+
+    There are none if another column or the folders say the class. A tenth of the images may be marked nowhere.
+    """
+    names = list(columns)
+    named = _class_column(columns, folders)
+    if named and 2 * sum(map(is_missing, columns[named])) <= len(columns[named]):
+        return [], ()
+    marks = {name: marked for name, cells in columns.items() if (marked := _marked(name, cells)) is not None}
+    found: list[list[str]] = []
+    for first in range(len(names)):
+        times = [0] * len(columns[names[first]])
+        for last, name in enumerate(names[first:], start=first):
+            times = [a + b for a, b in zip(times, marks.get(name, [2] * len(times)), strict=True)]
+            if max(times, default=0) > 1:  # no mark, or two classes of one image
+                break
+            if last > first and sum(times) >= MARKED * len(times):
+                found.append(names[first : last + 1])
+    longest = max(map(len, found), default=0)
+    best = [each for each in found if len(each) == longest]
+    if len(best) != 1:  # none, or several that may be it
+        return [], ()
+    rows = range(len(columns[names[0]]))
+    said = tuple(next((name for name in best[0] if marks[name][row]), "") for row in rows)
+    if len(set(said) - {""}) < 2 or (folders is not None and not _same_division(said, folders)):
+        return [], ()
+    return best[0], said
+
+
+def _marked(name: str, cells: Cells) -> list[bool] | None:
+    """Of a column with a mark, or a yes or no, which images have it; None of any other column."""
+    values = _values(cells)
+    answers = {yes_no(value) for value in values}
+    if not METADATA_WORDS.isdisjoint(name_words(name)) or not values:
+        return None
+    if None not in answers:
+        return [yes_no(cell) is True for cell in cells]
+    return [not is_missing(cell) for cell in cells] if len(values) == 1 and fold(values[0]) in MARKS else None
+
+
 def _class_column(columns: Mapping[str, Cells], folders: Cells | None) -> str | None:
-    best, chosen = 0, None
+    best, chosen = (False, 0), None
     for name, cells in columns.items():
         values = _values(cells)
         if not 2 <= len(values) <= min(MOST_CLASSES, len(cells) // 2) or group_word(name, cells):
             continue
         score = _class_score(name) + (3 if folders is not None and _same_division(cells, folders) else 0)
-        if score > best and score > 1:
-            best, chosen = score, name
+        known = 2 * sum(not is_missing(cell) for cell in cells) >= len(cells)
+        if score > 1 and (known, score) > best:
+            best, chosen = (known, score), name
+    if chosen and not _has_words(columns[chosen]):  # a column may say in words what the numbers mean
+        said = {name: cells for name, cells in columns.items() if _has_words(cells)}
+        chosen = next((name for name, cells in said.items() if _same_division(cells, columns[chosen])), chosen)
     return chosen
+
+
+def _has_words(cells: Cells) -> bool:
+    return any(re.search(r"[^\W\d]{2}", value) for value in _values(cells))
 
 
 def _group_column(columns: Mapping[str, Cells]) -> str | None:

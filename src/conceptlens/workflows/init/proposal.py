@@ -7,12 +7,20 @@ from pathlib import PurePosixPath
 
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.data.checks.findings import counted
-from conceptlens.data.checks.masks import OBJECT
+from conceptlens.data.checks.masks import OBJECT, misfits
 from conceptlens.data.images.dicom import SUFFIXES as DICOM
 from conceptlens.data.images.dicom import header_words
 from conceptlens.data.labels.words import fold, is_missing, yes_no
 from conceptlens.data.splits.names import split_of
-from conceptlens.workflows.init.columns import ColumnRole, column_roles, group_word, one_spelling, slips, thing_of
+from conceptlens.workflows.init.columns import (
+    ColumnRole,
+    column_roles,
+    group_word,
+    marked_class,
+    one_spelling,
+    slips,
+    thing_of,
+)
 from conceptlens.workflows.init.contents import PATIENT, Contents, Copies, find_copies, patients
 from conceptlens.workflows.init.tables import SERIES, ImageTable, read_tables, some
 
@@ -22,6 +30,8 @@ FOLDS, FEWEST_FOLDS = 5, 3
 YOU_SAID = "as you said"
 LEAST = 50  # images from which a model can be trained and judged
 FRAMES = 8  # of a file with several that are used
+RARE_PART = 0.1  # of the annotated images at least: a part that hardly any has was marked here and there
+DESCRIBED = 0.5  # of the images of a class at least, where those of another class have nothing to describe
 IMBALANCE = 3  # times as many images of the largest class as of the smallest
 
 Ask = Callable[[str, str, Sequence[str]], str]  # question, default, what else may be answered → answer
@@ -38,6 +48,7 @@ class Proposal:
     assumed: list[str] = field(default_factory=list)
     mask_columns: dict[str, str] = field(default_factory=dict)  # part → column
     finding_parts: dict[str, str] = field(default_factory=dict)  # finding's column → part
+    described: str | None = None  # the finding that says whether there is anything to describe
     folds: int = 0
     balanced: bool = False
 
@@ -118,7 +129,12 @@ def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) ->
         columns[name], changed = one_spelling(columns[name])
         if changed:
             proposal.assumed.append(_same_words(repr(name), changed))
-    for found in column_roles(columns, folders):
+    marks, said = marked_class(columns, folders)
+    if marks and CLASS not in map(fold, columns):
+        why = f"the columns {', '.join(map(repr, marks))}, of which each image has one marked"
+        proposal.add(CLASS, said, ColumnRole(CLASS, "class", tuple(sorted(set(said) - {""})), reason=why))
+        columns = {name: cells for name, cells in columns.items() if name not in marks}
+    for found in column_roles(columns, folders, proposal.columns.get(CLASS)):
         proposal.add(found.name, columns[found.name], found)
     if proposal.column("class") is None and folders is not None:
         proposal.add(CLASS, folders, ColumnRole(CLASS, "class", tuple(sorted(set(folders))), reason="the folders"))
@@ -213,6 +229,11 @@ def _splits_by_folder(proposal: Proposal) -> None:
 def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask) -> None:
     """A column of mask files for each part; parts that some annotated images have and others lack become findings."""
     masks = proposal.contents.masks
+    if other := misfits(proposal.contents.root, masks):
+        shown = _shown([PurePosixPath(file).name for file in sorted(other)])
+        told = f"{counted(len(other), 'mask')} of other proportions than the image, left out: {shown}."
+        proposal.assumed.append(told)
+        masks = tuple(mask for mask in masks if mask.file not in other)
     if not masks:
         return
     rows = {image: row for row, image in enumerate(proposal.images)}
@@ -243,7 +264,7 @@ def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
     varied = [
         part
         for part in sorted(cells)
-        if part != OBJECT and any(known and not cells[part][row] for row, known in enumerate(annotated))
+        if part != OBJECT and RARE_PART * sum(annotated) <= sum(map(bool, cells[part])) < sum(annotated)
     ]
     question = f"Is a part without a mask absent from an image that has other masks ({', '.join(varied)})"
     if varied and yes_no(ask(question, "yes", ("yes", "no"))):
@@ -314,7 +335,8 @@ def _choose_group(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask)
     if name != found and found:
         proposal.roles[found] = ColumnRole(found, "metadata")
     if name is None:
-        names = [name for name, cells in proposal.columns.items() if group_word(name, cells)]
+        masks = proposal.mask_columns.values()
+        names = [name for name, cells in proposal.columns.items() if name not in masks and group_word(name, cells)]
         different = [name for name in names if len(set(proposal.columns[name])) == len(proposal.images)]
         why = "no column names a patient or a lesion"
         if found:
@@ -388,11 +410,45 @@ def _ask_concepts(proposal: Proposal, ask: Ask) -> None:
         match = next((concept for concept in concepts if fold(concept) == fold(name)), None)
         if match:
             proposal.roles[match] = ColumnRole(match, "metadata", reason=YOU_SAID)
+    _ask_described(proposal, ask)
     for name in proposal.named("concept"):
         values = proposal.roles[name].values
         proposal.assumed.append(f"{name!r} is a concept with one of {len(values)} values: {', '.join(values)}.")
     if findings := proposal.named("finding"):
         proposal.assumed.append(f"Yes or no in each image: {', '.join(findings)}.")
+
+
+def _ask_described(proposal: Proposal, ask: Ask) -> None:
+    """Of a class whose images nobody described, as `normal`, there may be nothing to describe: a concept of its own."""
+    class_column, concepts = proposal.column("class"), proposal.named("concept")
+    assert class_column is not None
+    known = [
+        any(not is_missing(proposal.columns[name][row]) for name in concepts) for row in range(len(proposal.images))
+    ]
+    shares: dict[str, list[bool]] = {}
+    for name, said in zip(proposal.columns[class_column], known, strict=True):
+        if not is_missing(name):
+            shares.setdefault(name, []).append(said)
+    empty = sorted(name for name, said in shares.items() if not any(said))
+    rest = [said for name, said in shares.items() if name not in empty]
+    column = OBJECT
+    if not empty or not rest or proposal.named("finding") or column in proposal.columns:
+        return
+    if min(sum(said) / len(said) for said in rest) < DESCRIBED:
+        return  # images were left out elsewhere, too
+    question = f"No image of {', '.join(map(repr, empty))} is described: is there nothing to describe in them"
+    if not yes_no(ask(question, "yes", ("yes", "no"))):
+        return
+    cells = [
+        "yes" if said else "no" if name in empty else ""
+        for name, said in zip(proposal.columns[class_column], known, strict=True)
+    ]
+    proposal.add(column, cells, ColumnRole(column, "finding", ("no", "yes")))
+    proposal.described = column
+    proposal.assumed.append(
+        f"No image of {', '.join(map(repr, empty))} is described: there is nothing to describe in them. This is a "
+        f"concept of its own ({column!r}), and the others speak only of images that have it. Give it a better name."
+    )
 
 
 def _smallest_class_units(proposal: Proposal, class_column: str) -> int:

@@ -35,7 +35,14 @@ def concepts_text(proposal: Proposal) -> str:
     for name in proposal.named("concept"):
         spoken = _spoken(name)
         values = {value: _spoken(value) for value in proposal.roles[name].values}
-        groups[spoken] = {"kind": "exclusive", "column": name, "prompt": f"{spoken}: {{value}}", "values": values}
+        under = {"under": {FINDINGS: _spoken(proposal.described)}} if proposal.described else {}
+        groups[spoken] = {
+            "kind": "exclusive",
+            "column": name,
+            **under,
+            "prompt": f"{spoken}: {{value}}",
+            "values": values,
+        }
     if findings := proposal.named("finding"):
         values = {_spoken(name): _spoken(name) for name in findings}
         columns = {_spoken(name): name for name in findings}
