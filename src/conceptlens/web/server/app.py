@@ -113,7 +113,7 @@ def application(state: ServerState, desk: JobDesk | None = None) -> FastAPI:
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
-        return assets.answer(request, "index.html")
+        return assets.page(request)
 
     app.mount("/static", assets)
     return app
