@@ -180,6 +180,43 @@ def test_training_and_runs_go_on_after_a_failed_request(visit: Open, runs: Path)
 
 @browser
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("address", "first"),
+    [
+        ("image?run=first", ["/runs/first", "/head", "/images?", "/test/0/prediction?gradcam=auto"]),
+        ("what-if?run=first&image=val/1", ["/runs/first", "/head", "/images?", "/val/1/prediction?gradcam=none"]),
+        ("table", ["/api/v1/table"]),
+        ("jobs", ["/api/v1/jobs"]),
+    ],
+)
+def test_a_view_asks_for_what_it_shows_first_at_once_and_once(
+    base: str, chromium: Any, address: str, first: list[str]
+) -> None:
+    """Nothing waits for the list of folders, which is held back here; a busy machine shows what is asked in turn."""
+    page = chromium.new_page()
+    asked: list[str] = []
+    held: list[Any] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.route("**/api/v1/runs", lambda route: held.append(route))
+    page.goto(f"{base}/#/{address}")
+
+    def times() -> list[int]:
+        return [sum(url.endswith(part) or (part.endswith("?") and part in url) for url in asked) for part in first]
+
+    for _ in range(200):
+        if held and all(times()):
+            break
+        page.wait_for_timeout(50)
+    assert times() == [1] * len(first)
+    held[0].continue_()
+    page.wait_for_selector("main h1")
+    page.wait_for_selector("main p.empty[role=status]", state="detached")
+    assert times() == [1] * len(first), "an answer that was there is used"
+    page.close()
+
+
+@browser
+@pytest.mark.slow
 def test_a_job_is_started_and_its_log_is_read(visit: Open, runs: Path) -> None:
     page = visit("#/jobs?command=interventions&run=second")
     page.get_by_text("Options of interventions").click()

@@ -40,7 +40,7 @@ async function open({ focus = true } = {}) {
   put(main, strip, host);
   const loaded = view.load(); // its modules come while the server is asked
   loaded.catch(() => {}); // what is wrong with them is told below
-  api.early(params.run, params.run ? (view.first?.(params) ?? []) : []);
+  api.early(view.alone ? null : params.run, view.alone || params.run ? (view.first?.(params) ?? []) : []);
   try {
     const known = !params.run || cards.some((card) => card.key === params.run);
     if (!cards.length || view.alone || !known) cards = (await api.runs()).runs;
