@@ -218,7 +218,8 @@ def test_a_view_asks_for_what_it_shows_first_at_once_and_once(
 @browser
 @pytest.mark.slow
 def test_a_job_is_started_and_its_log_is_read(visit: Open, runs: Path) -> None:
-    page = visit("#/jobs?command=interventions&run=second")
+    page = visit("#/trust?run=second")
+    page.locator("main .trust-cards a[href*='command=interventions']", has_text="Start it here").click()
     page.get_by_text("Options of interventions").click()
     page.get_by_label("resamples").fill("10")
     page.locator(".card code", has_text="--resamples=10").wait_for()
