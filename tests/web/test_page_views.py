@@ -228,6 +228,16 @@ def test_a_job_is_started_and_its_log_is_read(visit: Open, runs: Path) -> None:
     page.locator(".job summary").click()
     page.locator(".job .log", has_text="accuracy").wait_for()
     assert (runs / "second" / "trust" / "interventions.json").exists()
+    choose(page, "Command", "train")
+    page.get_by_label("Name of the new run").fill("third")
+    page.get_by_text("Settings of the recipe").click()
+    page.get_by_label("training.epochs").fill("3")
+    page.get_by_label("training.schedule", exact=True).select_option("cosine")
+    page.get_by_label("others, one per line").fill("regularizer.weight = 0.5")
+    line = page.locator(".card code", has_text="--training.schedule=cosine")
+    line.wait_for()
+    assert line.inner_text().endswith(f"--out={runs / 'third'}")
+    assert "--training.epochs=3 --training.schedule=cosine --regularizer.weight=0.5" in line.inner_text()
 
 
 @browser

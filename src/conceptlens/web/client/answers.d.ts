@@ -43,7 +43,7 @@ declare namespace Answers {
   interface Flag { name: string; why: string }
   interface Flipped { schema: 1; kind: "exact" | "greedy"; before: string; after: string | null; edits: Array<string> | null; groups: Array<string> | null }
   interface Folds { k: number; repeats: number }
-  interface FormPart { command: string; about: string; needs_run: boolean; options: Array<OptionPart> }
+  interface FormPart { command: string; about: string; needs_run: boolean; options: Array<OptionPart>; settings: Array<OptionPart> }
   interface Glossary { schema: 1; terms: Record<string, Term> }
   interface GraphAnswer { schema: 1; name: "classes" | "image" | "data" | "noise" | "attack"; others: Array<"classes" | "image" | "data" | "noise" | "attack">; about: "image" | "class" | "classes" | "data"; title: string; model: string; outputs: Array<string>; images: number; examples: Array<ImagePart>; images_of: Array<number>; path: string; target: string; rows: Array<Row>; completeness: Completeness; nodes: Array<NodePart>; edges: EdgeColumns }
   interface GroupPart { name: string; kind: "exclusive" | "independent"; part: string | null; start: number; values: Array<string>; texts: Array<string>; under: [string, string | null] | null }
