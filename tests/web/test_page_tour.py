@@ -17,10 +17,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="Chr
 RUN = 'axe.run(document, { resultTypes: ["violations"] }).then((found) => found.violations.map((each) => each.id))'
 TITLE = "(title) => document.querySelector('.tour h2')?.textContent !== title"
 STEPS = 7
-VIEWS = "runs image what-if training concepts trust dataset graph table jobs methods".split()
+VIEWS = ["runs", "image", "what-if", "training", "concepts", "trust", "dataset", "graph", "table", "jobs", "methods"]
 STICKS_OUT = """[...document.querySelectorAll("main .card")].flatMap((card) =>
     [...card.querySelectorAll("input, select, button, p, h2, h3, label, a, code")]
-        .filter((each) => !each.closest(".scroll, .strip, .sections, .hidden, [hidden], svg") && each.offsetWidth)
+        .filter((each) => each.offsetWidth && !each.closest(".scroll, .strip, .sections, .hidden, [hidden], svg"))
+        .filter((each) => !each.closest("details:not([open])"))
         .filter((each) => each.getBoundingClientRect().right > card.getBoundingClientRect().right + 1)
         .map((each) => each.outerHTML.slice(0, 90)))"""
 

@@ -57,7 +57,9 @@ def test_a_browser_keeps_files_that_are_named_with_their_version(tmp_path: Path)
     assert not kept(first)
 
 
-@pytest.mark.parametrize("name", ["nothing.js", "js/", "../server.py", "%2e%2e/server.py", "js/../../server.py", "@0/", ""])
+@pytest.mark.parametrize(
+    "name", ["nothing.js", "js/", "../server.py", "%2e%2e/server.py", "js/../../server.py", "@0/", ""]
+)
 def test_no_address_leads_to_another_file(client: Any, name: str) -> None:
     assert client.get(f"/static/{name}").status_code == 404
 

@@ -1,7 +1,7 @@
 """The page's own files, answered from memory: a view is some forty small modules, and each would be a trip to a thread.
 
-Names are those found in the folders when the server starts, so that no address leads to another file. The page names its
-files below a version, as `@3f2a…/js/main.js`: what it once got there, a browser need not ask for again.
+Names are those found in the folders when the server starts, so that no address leads to another file. The page names
+its files below a version, as `@3f2a…/js/main.js`: what it once got there, a browser need not ask for again.
 """
 
 import hashlib
