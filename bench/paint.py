@@ -62,7 +62,7 @@ WATCH = """(() => {
 })();"""
 ASKED = """performance.getEntriesByType("resource").map((each) => ({
     name: each.name.replace(location.origin + "/", ""), start: each.startTime, end: each.responseEnd,
-    bytes: each.encodedBodySize }))"""
+    bytes: each.encodedBodySize, moved: each.transferSize }))"""
 
 
 def drawn(folder: Path, kinds: set[str]) -> list[Path]:
@@ -113,7 +113,8 @@ def cards(base: str) -> list[dict[str, Any]]:
 
 def measure_warm(browser: Any, folders: list[Path], names: list[str], times: int) -> dict[str, Any]:
     """Every view of a server and in a browser that have both shown it once: seconds by the clock, and for how much of
-    them the page's main thread and the server had a processor, which other programs on the machine do not change."""
+    them the page's main thread and the server had a processor, which other programs on the machine do not change; and
+    what was asked of the server, not of the browser's own cache."""
     found: dict[str, Any] = {}
     before = {child.pid for child in psutil.Process().children()}
     with serve(*folders) as base:
@@ -130,11 +131,16 @@ def measure_warm(browser: Any, folders: list[Path], names: list[str], times: int
             for _ in range(times):
                 browser.start_tracing(categories=TRACED)
                 spent = sum(server.cpu_times()[:2])
-                seconds = opened_in(context, where, wanted)["seconds"]
+                painted = opened_in(context, where, wanted)
                 spent = sum(server.cpu_times()[:2]) - spent
                 page = main_thread_seconds(browser.stop_tracing())
                 rows.append(
-                    {"clock_s": round(seconds, 3), "page_cpu_s": round(page, 3), "server_cpu_s": round(spent, 3)}
+                    {
+                        "clock_s": round(painted["seconds"], 3),
+                        "page_cpu_s": round(page, 3),
+                        "server_cpu_s": round(spent, 3),
+                        "requests": sum(each["moved"] > 0 for each in painted["asked"]),
+                    }
                 )
             context.close()
             found[name] = {"warm": rows, "warm_s": [row["clock_s"] for row in rows]}

@@ -226,6 +226,46 @@ def test_maps_follow_concepts_and_patches(visit: Open) -> None:
     evidence_is_signed(visit("#/image?run=evidence&image=test/1&concept=4"))
 
 
+@pytest.mark.slow
+def test_a_map_that_failed_is_gray_and_says_why_and_one_that_never_moves_says_so(base: str, chromium: Any) -> None:
+    page = chromium.new_page(viewport={"width": 1280, "height": 860})
+    said: dict[str, Any] = {}
+
+    def tested(route: Any) -> None:
+        answer = route.fetch().json()
+        answer["maps"] |= said
+        route.fulfill(json=answer)
+
+    page.route("**/prediction?gradcam=*", tested)
+    pixels = "document.querySelector('.picture canvas').toDataURL()"
+    drawn = []
+    for found in ({"failed": {}, "captions": {}}, {"failed": {"attention": "no better than the image's middle"}}):
+        said = found
+        page.goto(f"{base}/#/runs")
+        page.wait_for_selector("article.run-card")
+        page.goto(f"{base}/#/image?run=first&image=test/1&map=attention")
+        page.reload()
+        page.wait_for_selector(".map-panel .caption")
+        until(page, "document.querySelector('.picture img')?.complete ?? true")
+        page.wait_for_timeout(200)
+        drawn.append(page.evaluate(pixels))
+        panel = page.locator(".map-panel")
+        failed = bool(found["failed"])
+        assert panel.locator(".doubt").is_visible() == failed
+        assert panel.locator(".heat.failed").count() == failed
+        assert ("where a score comes from" in panel.inner_text()) != failed
+        if failed:
+            assert "This map failed its test and is drawn in gray." in panel.locator(".doubt").inner_text()
+            assert "no better than the image's middle" in panel.locator(".doubt").inner_text()
+    assert drawn[0] != drawn[1]
+    said = {"unmoving": [page.locator("[aria-label='Concept whose map is shown'] option:checked").inner_text()]}
+    page.reload()
+    page.locator(".doubt", has_text="nearly the same in every image").wait_for()
+    box = page.locator(".picture").bounding_box()
+    assert box["y"] + box["height"] / 2 < 860, "the map is above the fold"
+    page.close()
+
+
 def evidence_is_signed(page: Any) -> None:
     """Evidence is the first map, adds up, says what a patch adds and takes, and absence has none."""
     page.wait_for_selector(".picture")

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -237,3 +238,28 @@ def test_it_fits_a_phone(visit: Open, scheme: str) -> None:
             .filter((each) => each.offsetParent && each.getBoundingClientRect().height < 24)
             .map((each) => each.textContent)"""
         assert page.evaluate(small) == []
+
+
+@pytest.mark.slow
+def test_a_token_that_was_named_is_called_so(visit: Open, runs: Path) -> None:
+    sets = json.loads((runs / "shapes/codebook/tokens.json").read_text("utf-8"))["sets"]
+    first = json.loads((runs / "shapes/codebook/grids.json").read_text("utf-8"))["images"][0]
+    tokens = [token for line in first["tokens"] for token in line]
+    place, holder = next((at, each) for each in sets for at, token in enumerate(tokens) if token in each["tokens"][:40])
+    row, column = divmod(place, 8)
+    page = visit(f"#/studio?run=shapes&set={quote(holder['concept'])}")
+    ready(page)
+    page.mouse.click(*cell(page, row, column))
+    page.locator(".token-facts summary", has_text="Name it").click()
+    page.get_by_label("Name", exact=True).fill("corner")
+    page.get_by_label("Your name").first.fill("Ann")
+    page.locator(".token-facts").get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Reload to show it everywhere").click()
+    try:
+        called = f"{tokens[place]} “corner”"
+        page.locator(".set-token .id", has_text=called).wait_for()
+        ready(page)
+        page.mouse.move(*cell(page, row, column))
+        page.locator(".token-facts .token-name", has_text=f"Token {called}").wait_for()
+    finally:
+        (runs / "shapes" / "annotations.jsonl").unlink()

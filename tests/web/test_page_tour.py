@@ -17,6 +17,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="Chr
 RUN = 'axe.run(document, { resultTypes: ["violations"] }).then((found) => found.violations.map((each) => each.id))'
 TITLE = "(title) => document.querySelector('.tour h2')?.textContent !== title"
 STEPS = 7
+VIEWS = ["runs", "image", "what-if", "training", "concepts", "trust", "dataset", "graph", "table", "jobs", "methods"]
+STICKS_OUT = """[...document.querySelectorAll("main .card")].flatMap((card) =>
+    [...card.querySelectorAll("input, select, button, p, h2, h3, label, a, code")]
+        .filter((each) => each.offsetWidth && !each.closest(".scroll, .strip, .sections, .hidden, [hidden], svg"))
+        .filter((each) => !each.closest("details:not([open])"))
+        .filter((each) => each.getBoundingClientRect().right > card.getBoundingClientRect().right + 1)
+        .map((each) => each.outerHTML.slice(0, 90)))"""
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +79,9 @@ def test_every_view_is_in_the_navigation_and_says_what_would_fill_it(visit: Open
         until(page, "document.querySelector('main .empty code')?.textContent.startsWith('conceptlens ')")
 
 
-@pytest.mark.parametrize("view", ["runs", "image", "what-if", "training", "concepts", "trust", "graph", "methods"])
+@pytest.mark.parametrize("view", VIEWS)
 def test_nothing_is_wider_than_320_pixels(visit: Open, view: str) -> None:
     page = visit(f"#/{view}", width=320)
     page.wait_for_load_state("networkidle")
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    assert page.evaluate(STICKS_OUT) == []

@@ -75,6 +75,28 @@ def options_of(function: Callable[..., Any]) -> Iterator[Option]:
             yield _option(parameter, help_of.get(parameter.name, ""))
 
 
+def settings_of(section: type[Any], prefix: str) -> Iterator[Option]:
+    """The fields of a section of a recipe that are one number or one word. None as default: as the recipe has it."""
+    texts = Docstring.of(section).args
+    for field in fields(section):
+        kinds = _kinds(field.type)
+        if kinds:
+            choices = sum((get_args(kind) for kind in kinds), ()) or (("true", "false") if kinds == [bool] else ())
+            number = kinds[0] if len(kinds) == 1 and kinds[0] in (int, float) else None
+            name = f"{prefix}{field.name}"
+            yield Option(
+                name, f"--{name}", False, False, False, False, number,
+                choices if len(kinds) == 1 else (), None, texts.get(field.name, ""),
+            )  # fmt: skip
+
+
+def _kinds(annotation: Any) -> list[Any]:
+    """The types that a setting may have; none if one of them is more than a word."""
+    union = get_origin(annotation) in (Union, types.UnionType)
+    parts = [part for part in (get_args(annotation) if union else [annotation]) if part is not type(None)]
+    return parts if all(part in (int, float, bool, str) or get_origin(part) is Literal for part in parts) else []
+
+
 def _option(parameter: inspect.Parameter, text: str) -> Option:
     required = parameter.default is inspect.Parameter.empty
     keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY

@@ -38,7 +38,7 @@ def _codes(material: Material) -> Html | None:
         told += "Each is nearest to some patch: none is dead."
     named = material.annotations.get("code", {})
     people = [
-        f"code {code} {quoted(': '.join(filter(None, (said.group, said.name))))} ({said.author}, {said.time[:10]})"
+        f"code {code} {quoted(said.called)} ({said.author}, {said.time[:10]})"
         for code, said in sorted(named.items(), key=lambda item: item[0].zfill(9))
     ]
     return join([h("p", told), h("p", f"Names that people gave: {names(people, 40)}.") if people else None])

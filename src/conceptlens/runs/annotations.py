@@ -39,6 +39,11 @@ class Annotation:
     author: str = ""
     time: str = ""
 
+    @property
+    def called(self) -> str:
+        """The name, with the group before it."""
+        return ": ".join(filter(None, (self.group, self.name)))
+
 
 Annotations = dict[Kind, dict[str, Annotation]]
 

@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 const root = new URL("../../../src/conceptlens/web/client/js/", import.meta.url);
 const { live, pause } = await import(new URL("live.js", root));
-const { valuesOf } = await import(new URL("jobs/form.js", root));
+const { linesOf, valuesOf } = await import(new URL("jobs/form.js", root));
 
 test("a failed request does not end it, and makes it wait longer", async () => {
   const answers = [1, new Error("away"), new Error("away"), 2, 3];
@@ -72,4 +72,5 @@ test("only what was changed is sent, numbers as numbers", () => {
     to: "b",
   });
   assert.deepEqual(valuesOf(options, { n: "many", fast: true }), { n: "many" }); // the server says what is wrong
+  assert.deepEqual(linesOf({ "training.epochs": 3, seed: 1 }), ["training.epochs = 3", "seed = 1"]);
 });

@@ -60,6 +60,19 @@ def test_what_does_not_fit_is_refused(values: dict[str, Any]) -> None:
         Form.of("example", example).words(values)
 
 
+def test_a_training_has_a_field_for_each_plain_setting_of_its_recipe() -> None:
+    settings = {option.name: option for option in Form.of("train", api.train).settings}
+    assert (settings["training.learning_rate"].type, settings["seed"].type) == (float, int)
+    assert settings["training.schedule"].choices == ("exponential", "polynomial", "cosine", "constant")
+    assert settings["training.tensorboard"].choices == ("true", "false")
+    assert settings["training.epochs"].type is None, "a number, or auto"
+    assert settings["training.epochs"].help.startswith("Passes over the training images")
+    assert not {"training.loss", "training.stages", "training.betas", "out", "data"} & set(settings)
+    for name in settings:
+        assert settings_words([f"{name} = 1"]) == [f"--{name}=1"]
+    assert Form.of("example", example).settings == ()
+
+
 def test_settings_are_plain() -> None:
     assert settings_words(["training.epochs = 5", "seed: 3"]) == ["--training.epochs=5", "--seed=3"]
     for line in ("method.name = file.py:Class", "data.source = /etc", "training.x = a;b", "--out=x"):

@@ -29,7 +29,37 @@ def test_a_file_of_the_page_is_sent_once_and_read_again_when_it_changed(tmp_path
     assert (again.status_code, again.text) == (200, "another")
 
 
-@pytest.mark.parametrize("name", ["nothing.js", "js/", "../server.py", "%2e%2e/server.py", "js/../../server.py", ""])
+def test_a_browser_keeps_files_that_are_named_with_their_version(tmp_path: Path) -> None:
+    from starlette.requests import Request
+
+    from conceptlens.web.server.assets import Assets
+
+    (tmp_path / "index.html").write_text('<script type="module" src="static/a.js"></script>', "utf-8")
+    (tmp_path / "a.js").write_text("one", "utf-8")
+    assets = Assets(root=tmp_path)
+    asked = Request({"type": "http", "method": "GET", "headers": []})
+
+    def named() -> str:
+        return bytes(assets.page(asked).body).decode().split("static/")[1].split('"')[0]
+
+    def kept(name: str) -> bool:
+        return "immutable" in assets.answer(asked, name).headers.get("cache-control", "")
+
+    first = named()
+    assert first.startswith("@")
+    assert kept(first)
+    assert not kept("a.js")
+    (tmp_path / "a.js").write_text("another", "utf-8")
+    assert not kept(first), "it is not what the page meant"
+    second = named()
+    assert second != first
+    assert kept(second)
+    assert not kept(first)
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing.js", "js/", "../server.py", "%2e%2e/server.py", "js/../../server.py", "@0/", ""]
+)
 def test_no_address_leads_to_another_file(client: Any, name: str) -> None:
     assert client.get(f"/static/{name}").status_code == 404
 

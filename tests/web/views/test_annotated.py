@@ -10,6 +10,7 @@ from conceptlens.runs.annotations import annotate
 from conceptlens.runs.folder import RunFolder
 from tests.web.conftest import World, client_of
 from tests.web.decomposition import draw_graph, write_decomposition
+from tests.web.studio_world import make_studies
 
 
 def test_a_graph_calls_its_nodes_as_people_do(tmp_path: Path) -> None:
@@ -37,6 +38,16 @@ def test_codes_and_reports_have_the_names(own_world: World) -> None:
         assert codes[2]["name"] == "edge"
     page = render_report(RunFolder(own_world.slots)).read_text("utf-8")
     assert "code 2 “edge” (Ann, 20" in page
+
+
+@pytest.mark.slow
+def test_a_studio_calls_tokens_as_people_do(tmp_path: Path) -> None:
+    studies = make_studies(tmp_path)
+    annotate(studies / "shapes", "token", ["3"], author="Ann", name="corner", group="frame")
+    with client_of(studies) as client:
+        answer = client.get("/api/v1/runs/shapes/studio")
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["names"] == {"3": "frame: corner"}
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ declare namespace Answers {
   interface Flag { name: string; why: string }
   interface Flipped { schema: 1; kind: "exact" | "greedy"; before: string; after: string | null; edits: Array<string> | null; groups: Array<string> | null }
   interface Folds { k: number; repeats: number }
-  interface FormPart { command: string; about: string; needs_run: boolean; options: Array<OptionPart> }
+  interface FormPart { command: string; about: string; needs_run: boolean; options: Array<OptionPart>; settings: Array<OptionPart> }
   interface Glossary { schema: 1; terms: Record<string, Term> }
   interface GraphAnswer { schema: 1; name: "classes" | "image" | "data" | "noise" | "attack"; others: Array<"classes" | "image" | "data" | "noise" | "attack">; about: "image" | "class" | "classes" | "data"; title: string; model: string; outputs: Array<string>; images: number; examples: Array<ImagePart>; images_of: Array<number>; path: string; target: string; rows: Array<Row>; completeness: Completeness; nodes: Array<NodePart>; edges: EdgeColumns }
   interface GroupPart { name: string; kind: "exclusive" | "independent"; part: string | null; start: number; values: Array<string>; texts: Array<string>; under: [string, string | null] | null }
@@ -95,7 +95,7 @@ declare namespace Answers {
   interface Row { layer: string; grid: [number, number]; channels: number; concepts: number; used: number; relative_l2: number; zero_share: number; error_share: number }
   interface RunCard { key: string; name: string; folder: string; within: string | null; status: "running" | "done" | "failed" | "broken"; reason: string | null; kind: "bottleneck" | "decomposition" | "codebook" | "comparison" | "study" | null; about: string | null; method: string | null; regularizer: string | null; bypass: string | null; data: string | null; images: number | null; encoder: string | null; concepts: string | null; seed: number | null; unverified: boolean; scores: Record<string, number | string> | null; rank: RankCurve | null; epochs: number | null; epoch: number | null; changed: string | null; has: Array<string>; trust: "pass" | "finding" | "unexamined" | null; verdicts: Record<string, string> }
   interface RunDetail { schema: 1; card: RunCard; recipe: Record<string, any> | null; classes: Array<string> | null; task: string | null; image_size: number | null; fit: string | null; groups: Array<GroupPart>; splits: Record<string, number>; metrics: Record<string, any> | null; environment: Record<string, any> | null; missing: Record<string, string>; results: Record<string, string> }
-  interface Runs { schema: 1; runs: Array<RunCard> }
+  interface Runs { schema: 1; runs: Array<RunCard>; starts: Array<string> }
   interface SeenImage { split: "train" | "val" | "test" | null; row: number | null; id: string }
   interface SeenPlace { image: string; grid: [number, number]; values: Array<Array<number>>; picture: number | null }
   interface Share { right: number; n: number; value: number | null; low: number | null; high: number | null; independent: number | null }
@@ -104,7 +104,7 @@ declare namespace Answers {
   interface State { bottleneck: Array<number>; concept_logits: Array<number>; rest: Array<number>; context: Array<number> }
   interface Statistics { primary: string; confidence: number; alpha: number; power: number }
   interface Studies { schema: 1; studies: Array<StudyCard> }
-  interface Studio { schema: 1; model: StudioModel; source: string; network: string; grid: [number, number]; codes: number; width: number; concepts: Array<string>; accuracy: Record<string, number>; variant: string | null; images: Array<ShownImage>; has: Array<"tokens" | "edit" | "search" | "masking" | "pairs" | "bias">; pictures: Record<string, string>; missing: Record<string, string>; limits: StudioLimits }
+  interface Studio { schema: 1; model: StudioModel; source: string; network: string; grid: [number, number]; codes: number; width: number; concepts: Array<string>; accuracy: Record<string, number>; variant: string | null; images: Array<ShownImage>; has: Array<"tokens" | "edit" | "search" | "masking" | "pairs" | "bias">; pictures: Record<string, string>; missing: Record<string, string>; limits: StudioLimits; names: Record<string, string> }
   interface StudioLimits { steps: number; seconds: number }
   interface StudioModel { name: string; here: boolean; why: string | null }
   interface StudyCard { key: string; name: string; folder: string; reason: string | null; study: string | null; images: number; questions: number; raters: number; complete: number; closed: boolean }

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from conceptlens.core.errors import UserError, unknown_name
-from conceptlens.core.signatures import Docstring, Option, options_of
+from conceptlens.core.signatures import Docstring, Option, options_of, settings_of
+from conceptlens.recipes.schema import MetricsConfig, Recipe, TrainingConfig
 
 # Where files go is the server's choice, and other data are paths that a page must not name.
 LEFT_OUT = ("out", "quiet", "data", "overwrite")
@@ -27,12 +28,16 @@ class Form:
     about: str
     options: tuple[Option, ...]
     needs_run: bool
+    settings: tuple[Option, ...] = ()  # of a recipe, by their dotted names
 
     @classmethod
     def of(cls, command: str, function: Callable[..., Any]) -> "Form":
         options = [option for option in options_of(function) if option.name not in (*LEFT_OUT, RECIPE)]
         asked = tuple(option for option in options if option.name != RUN)
-        return cls(command, Docstring.of(function).about, asked, len(asked) < len(options))
+        trains = any(option.name == RECIPE for option in options_of(function))
+        return cls(
+            command, Docstring.of(function).about, asked, len(asked) < len(options), _settings() if trains else ()
+        )
 
     def words(self, values: Mapping[str, Any]) -> list[str]:
         """Options as words of the command line; a value that does not fit its option is refused."""
@@ -43,6 +48,12 @@ class Form:
                 raise unknown_name(f"option of {self.command}", name, known)
             words += _words(known[name], value)
         return words
+
+
+def _settings() -> tuple[Option, ...]:
+    """Those of a recipe that have a field: the loop, what is measured, the seed."""
+    seed = (option for option in settings_of(Recipe, "") if option.name == "seed")
+    return (*seed, *settings_of(TrainingConfig, "training."), *settings_of(MetricsConfig, "metrics."))
 
 
 def _words(option: Option, value: Any) -> list[str]:

@@ -110,8 +110,10 @@ def _near(word: str) -> str:
 
 
 def _form(form: Form) -> FormPart:
-    options = [_option(option) for option in form.options]
-    return FormPart(command=form.command, about=form.about, needs_run=form.needs_run, options=options)
+    options, settings = ([_option(option) for option in some] for some in (form.options, form.settings))
+    return FormPart(
+        command=form.command, about=form.about, needs_run=form.needs_run, options=options, settings=settings
+    )
 
 
 def _option(option: Option) -> OptionPart:

@@ -41,7 +41,7 @@ def run_routes(state: ServerState) -> APIRouter:
 
     @router.get("/runs", response_model=Runs)
     async def runs(request: Request) -> Response:
-        return as_json(request, Runs(runs=await queues.files.run(index.cards)))
+        return as_json(request, Runs(runs=await queues.files.run(index.cards), starts=list(state.starts)))
 
     @router.get("/runs/{run}", response_model=RunDetail)
     async def one_run(request: Request, run: RunKey) -> Response:

@@ -30,6 +30,7 @@ class FormPart(Part):
     about: str
     needs_run: bool
     options: list[OptionPart]
+    settings: list[OptionPart]  # of the recipe, by their dotted names
 
 
 class JobPart(Part):

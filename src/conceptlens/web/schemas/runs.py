@@ -92,6 +92,7 @@ class Runs(Answer):
     """All runs."""
 
     runs: list[RunCard]
+    starts: list[str]  # commands that the page may start
 
 
 class GroupPart(Part):

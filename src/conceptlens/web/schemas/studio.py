@@ -61,6 +61,7 @@ class Studio(Answer):
     pictures: dict[PictureName, str]
     missing: dict[str, str]
     limits: StudioLimits
+    names: dict[int, str]  # what people call tokens
 
 
 class Heat(Part):

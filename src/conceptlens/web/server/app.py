@@ -67,7 +67,12 @@ def create_app(
     """
     policy, limits = policy or Policy(), limits or Limits()
     state = ServerState(
-        RunIndex(RunFolders([Path(run) for run in runs])), ModelCache(models), WorkQueues(), limits, policy
+        RunIndex(RunFolders([Path(run) for run in runs])),
+        ModelCache(models),
+        WorkQueues(),
+        limits,
+        policy,
+        starts=tuple(jobs or ()) if allow_jobs else (),
     )
     if ready is not None:
         preload_in_background(state).join(ready)
@@ -113,7 +118,7 @@ def application(state: ServerState, desk: JobDesk | None = None) -> FastAPI:
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
-        return assets.answer(request, "index.html")
+        return assets.page(request)
 
     app.mount("/static", assets)
     return app

@@ -49,6 +49,7 @@ class ServerState:
     queues: WorkQueues
     limits: Limits
     policy: Policy
+    starts: tuple[str, ...] = ()  # commands that the page may start
     graphs: Graphs = field(default_factory=Graphs)
     passes: ImagePasses = field(default_factory=ImagePasses)
     sprites: SpriteSheets = field(default_factory=SpriteSheets)

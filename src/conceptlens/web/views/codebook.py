@@ -88,7 +88,7 @@ class _Seen:
 def given_names(loaded: LoadedRun) -> dict[str, str]:
     """What people call codes, by their number; the group that they gave stands before the name."""
     said = read_annotations(loaded.entry.path)["code"]
-    return {code: ": ".join(filter(None, (each.group, each.name))) for code, each in said.items()}
+    return {code: each.called for code, each in said.items()}
 
 
 def _entry(

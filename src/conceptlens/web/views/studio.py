@@ -6,6 +6,8 @@ from typing import Any, get_args
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_checked, read_json
+from conceptlens.runs.annotations import FILE as ANNOTATIONS
+from conceptlens.runs.annotations import read_annotations
 from conceptlens.runs.folder import RunFolder
 from conceptlens.web.schemas.studio import (
     STEPS,
@@ -54,6 +56,8 @@ def studio_of(entry: RunEntry) -> Studio:
         for name in get_args(PictureName)
         if entry.file(f"{FOLDER}/{name}.png")
     }
+    entry.file(ANNOTATIONS)  # refuses a link that leads out
+    said = read_annotations(entry.path)["token"]
     try:
         lacks = {name: maker(entry, name, card["concepts"][-1]) for name in RESULTS if name not in has}
         if grids is None:
@@ -73,6 +77,7 @@ def studio_of(entry: RunEntry) -> Studio:
             pictures=pictures,
             missing=lacks,
             limits=StudioLimits(steps=STEPS, seconds=SECONDS),
+            names={int(token): each.called for token, each in said.items() if token.isdecimal()},
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise _damaged(entry, error) from None

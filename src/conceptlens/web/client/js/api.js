@@ -106,8 +106,8 @@ export const api = {
   evidence: (method) => get(`methods/${encodeURIComponent(method)}/evidence`),
   /** @type {(run: string, name: string) => Promise<any>} */
   document: (run, name) => get(at(run, `/documents/${name}`)),
-  /** Of a folder, what a view begins with. @type {(run: string, rests: string[]) => void} */
-  early: (run, rests) => early(rests.map((rest) => at(run, rest))),
+  /** What a view begins with, of a folder or of all. @type {(run: string | null, rests: string[]) => void} */
+  early: (run, rests) => early(run === null ? rests : rests.map((rest) => at(run, rest))),
   /** @type {(run: string, name: string) => Promise<Answers.GraphAnswer>} */
   graph: (run, name) => once(at(run, `/graphs/${encodeURIComponent(name)}`)),
   /** @type {(run: string, name: string) => Promise<any>} */

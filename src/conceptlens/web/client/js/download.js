@@ -27,7 +27,7 @@ function save(blob, name) {
 }
 
 /** A copy of an SVG that needs no style sheet: what CSS says is written into it. @param {SVGSVGElement} svg */
-export function standalone(svg) {
+function standalone(svg) {
   const copy = /** @type {SVGSVGElement} */ (svg.cloneNode(true));
   const from = [svg, ...svg.querySelectorAll("*")];
   const to = [copy, ...copy.querySelectorAll("*")];

@@ -5,7 +5,7 @@ import { h, put } from "./dom.js";
 import { startGlossary } from "./glossary.js";
 import { fits } from "./kinds.js";
 import { addressOf, chosen, drawPicker, drawTabs, nothing } from "./navigation.js";
-import { failure, loading, viewHead } from "./parts/frame.js";
+import { failure, loading, offerJobs, viewHead } from "./parts/frame.js";
 import { trustStrip } from "./parts/trust_strip.js";
 import { clearViewShortcuts, shortcut, startShortcuts } from "./shortcuts.js";
 import { startPlain } from "./plain.js";
@@ -40,10 +40,10 @@ async function open({ focus = true } = {}) {
   put(main, strip, host);
   const loaded = view.load(); // its modules come while the server is asked
   loaded.catch(() => {}); // what is wrong with them is told below
-  api.early(params.run, params.run ? (view.first?.(params) ?? []) : []);
+  api.early(view.alone ? null : params.run, view.alone || params.run ? (view.first?.(params) ?? []) : []);
   try {
     const known = !params.run || cards.some((card) => card.key === params.run);
-    if (!cards.length || view.alone || !known) cards = (await api.runs()).runs;
+    if (!cards.length || view.alone || !known) await look();
     if (mine !== opened) return;
     offerTour();
     const card = chosen(view, params.run, cards, seen);
@@ -74,6 +74,13 @@ async function open({ focus = true } = {}) {
     if (/** @type {any} */ (error).code === "bug" || !/** @type {any} */ (error).status) console.warn(error);
     if (/** @type {any} */ (error).status === 401) location.assign("login");
   }
+}
+
+/** The folders as they are now, and what may be started for them. */
+async function look() {
+  const { runs, starts = [] } = await api.runs();
+  cards = runs;
+  offerJobs({ starts, cards });
 }
 
 /** The tour is offered where the demo's two models are served. */

@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 const KEY = "conceptlens-rater";
 
 /** The name of the last visit; empty where the browser keeps nothing for us. */
-export function rememberedName() {
+function rememberedName() {
   try {
     return localStorage.getItem(KEY) ?? "";
   } catch {
@@ -13,7 +13,7 @@ export function rememberedName() {
 }
 
 /** @param {string} name */
-export function rememberName(name) {
+function rememberName(name) {
   try {
     localStorage.setItem(KEY, name);
   } catch {

@@ -24,7 +24,7 @@ function typing(event) {
   );
 }
 
-export function showShortcuts() {
+function showShortcuts() {
   const close = () => dialog.close();
   const list = h("dl", {});
   const rows = new Map();

@@ -1,10 +1,21 @@
+/** The views of the page, in the order of the navigation. */
+import { image as lastImage } from "./visit.js";
+
+/** The list of images and the one that is looked at first, unless a filter decides which that is. @param {Record<string, string>} params @param {string} gradcam */
+function firstImage({ run, image = "test/0", name, split, show, class: truth, predicted, page }, gradcam) {
+  if (name || lastImage(run) || !/^\w+\/\d+$/.test(image)) return []; // the view knows more
+  if (split || show || truth || predicted || page) return [];
+  return ["/images?split=test&show=all&page=0&size=48", `/images/${image}/prediction?gradcam=${gradcam}`];
+}
+
 /**
- * The views, in the order of the navigation. This list is the one place that a new view is added to.
+ * This list is the one place that a new view is added to.
  *
  * `load` gets the function (host, params, app) → {stop?} of the view; its modules come when it is opened.
  * `group` is where it stands in the navigation: views of all folders, of a trained model, or of other results.
  * `kinds` are the kinds of folders that it shows (kinds.js), `needs` is what of a folder it cannot do without; `alone` views
- * show no folder. `fills` says what is seen once there is a folder for it. `first` is what a view begins by asking of its folder, so that it is asked at once.
+ * show no folder. `fills` says what is seen once there is a folder for it. `first` is what a view begins by asking, of its
+ * folder if it shows one, so that it is asked at once.
  *
  * @typedef {{name: string, title: string, group: string, load: () => Promise<any>, alone?: boolean, kinds?: string[],
  *   needs?: string, fills?: string, first?: (params: Record<string, string>) => string[]}} View
@@ -19,7 +30,7 @@ export const VIEWS = [
     load: () => import("./views/image.js").then((m) => m.imageView),
     kinds: ["bottleneck"],
     needs: "model",
-    first: () => ["", "/head"],
+    first: (params) => ["", "/head", ...firstImage(params, "auto")],
   },
   {
     name: "what-if",
@@ -28,7 +39,7 @@ export const VIEWS = [
     load: () => import("./views/whatif.js").then((m) => m.whatIfView),
     kinds: ["bottleneck"],
     needs: "model",
-    first: () => ["", "/head"],
+    first: (params) => ["", "/head", ...firstImage(params, "none")],
   },
   {
     name: "training",
@@ -101,7 +112,7 @@ export const VIEWS = [
     kinds: ["comparison"],
     first: () => ["/comparison"],
   },
-  { name: "table", title: "Table", group: "about", load: () => import("./views/table.js").then((m) => m.tableView), alone: true },
-  { name: "jobs", title: "Jobs", group: "about", load: () => import("./views/jobs.js").then((m) => m.jobsView), alone: true },
-  { name: "methods", title: "Methods", group: "about", load: () => import("./views/methods.js").then((m) => m.methodsView), alone: true },
+  { name: "table", title: "Table", group: "about", load: () => import("./views/table.js").then((m) => m.tableView), alone: true, first: () => ["table"] },
+  { name: "jobs", title: "Jobs", group: "about", load: () => import("./views/jobs.js").then((m) => m.jobsView), alone: true, first: () => ["jobs"] },
+  { name: "methods", title: "Methods", group: "about", load: () => import("./views/methods.js").then((m) => m.methodsView), alone: true, first: () => ["methods"] },
 ];

@@ -4,6 +4,8 @@ import { ERRORS } from "./filter.js";
 import { colorings, MAPS, ORDERS, orders } from "./settings.js";
 import { measures } from "./table.js";
 
+const LONG = { class: "long" }; // names of concepts, which are not to be cut alike
+
 /**
  * @param {import("./table.js").Table} table
  * @param {import("./settings.js").Settings} settings
@@ -27,8 +29,8 @@ export function controls(table, settings, tags, onchange, split) {
     grid: () => choice("Order", orders(table).map((name) => [name, ORDERS[name]]), settings.order, (order) => set({ order })),
     map: () => choice("Map by", Object.entries(MAPS), settings.map, (map) => set({ map })),
     axes: () => [
-      choice("Across", measures(table), settings.x, (x) => set({ x })),
-      choice("Up", measures(table), settings.y, (y) => set({ y })),
+      choice("Across", measures(table), settings.x, (x) => set({ x }), LONG),
+      choice("Up", measures(table), settings.y, (y) => set({ y }), LONG),
     ],
   }; // prettier-ignore
   const how = h("span", { class: "row" });
@@ -57,7 +59,7 @@ export function controls(table, settings, tags, onchange, split) {
         scored ? choice("Predicted", any(table.classes), settings.guess, (guess) => set({ guess })) : null,
         choice("Show", [["", "all"], ...errors()], settings.error, (error) => set({ error })),
         scored && table.concepts.length
-          ? [choice("Concept", any(table.concepts), settings.concept, (concept) => set({ concept })), least]
+          ? [choice("Concept", any(table.concepts), settings.concept, (concept) => set({ concept }), LONG), least]
           : null,
         Object.keys(table.columns).length ? subgroup() : null,
         tags().length ? choice("Tag", any(tags()), settings.tag, (tag) => set({ tag })) : null,

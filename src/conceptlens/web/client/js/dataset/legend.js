@@ -11,7 +11,7 @@ export function colorLegend(table, color, tags) {
   /** @type {Record<string, string[]>} */
   const groups = { class: table.classes, prediction: table.classes, "right or wrong": ["wrong", "right"], tag: tags, ...table.columns };
   const names = groups[color];
-  if (!names) return scale(measure(table, color));
+  if (!names) return scale(measure(table, color), color);
   const shade = (/** @type {number} */ place) => `var(--series-${color === "right or wrong" ? 1 - place : place})`;
   const more = names.length - COLORS;
   return h(
@@ -38,11 +38,11 @@ function rangeOf(values) {
   return [low, high];
 }
 
-/** @param {Float32Array} values */
-function scale(values) {
+/** @param {Float32Array} values @param {string} name */
+function scale(values, name) {
   const [low, high] = rangeOf(values);
   if (low > high) return h("span", { class: "legend" }, "no image has a value");
   const stops = [0, 0.2, 0.4, 0.6, 0.8, 1].map((at) => `rgb(${heat(at).join(" ")})`);
   const ramp = h("i", { class: "ramp", style: { background: `linear-gradient(to right, ${stops.join(", ")})` } });
-  return h("span", { class: "legend" }, short(low), ramp, short(high));
+  return h("span", { class: "legend" }, h("span", {}, name), short(low), ramp, short(high));
 }

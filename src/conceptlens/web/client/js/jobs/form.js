@@ -23,15 +23,18 @@ export function valuesOf(options, entered) {
   return values;
 }
 
-/** A field for each option. @param {Option[]} options @param {() => void} onchange */
-export function fields(options, onchange) {
+/** Values of settings as lines. @param {Record<string, any>} values */
+export const linesOf = (values) => Object.entries(values).map(([name, value]) => `${name} = ${value}`);
+
+/** A field for each option. @param {Option[]} options @param {() => void} onchange @param {string} otherwise what counts where nothing is entered */
+export function fields(options, onchange, otherwise = "the default") {
   /** @type {Record<string, any>} */
   const inputs = {};
   const rows = options.map((option) => {
     const id = `job-${option.name}`;
     const about = option.help ? h("span", { class: "note", id: `${id}-help` }, option.help) : null;
     const common = { id, "aria-describedby": about ? `${id}-help` : null, onchange, oninput: onchange };
-    inputs[option.name] = input(option, common);
+    inputs[option.name] = input(option, common, otherwise);
     return h(
       "div",
       { class: "job-option" },
@@ -47,15 +50,15 @@ export function fields(options, onchange) {
   return { rows, values: () => valuesOf(options, entered()) };
 }
 
-/** @param {Option} option @param {Record<string, any>} props */
-function input(option, props) {
+/** @param {Option} option @param {Record<string, any>} props @param {string} otherwise */
+function input(option, props, otherwise) {
   if (option.kind === "flag") return h("input", { type: "checkbox", checked: option.default === "True", ...props });
   if (option.kind === "choice" && !option.several) {
-    const first = option.default === null ? [["", "the default"]] : [];
+    const first = option.default === null ? [["", otherwise]] : [];
     const choices = [...first, ...option.choices.map((name) => [name, name])];
     return h("select", props, choices.map(([value, text]) => h("option", { value, selected: value === (option.default ?? "") }, text))); // prettier-ignore
   }
-  const hint = option.several ? (option.choices.length ? option.choices.join(", ") : "several, separated by commas") : "the default";
+  const hint = option.several ? (option.choices.length ? option.choices.join(", ") : "several, separated by commas") : otherwise;
   const numeric = option.kind === "text" ? null : option.kind === "int" ? "numeric" : "decimal";
   return h("input", { type: "text", inputmode: numeric, value: option.default ?? "", placeholder: hint, ...props });
 }

@@ -10,7 +10,7 @@ import { moment } from "../words.js";
 const PLACES = { node: "nodes", code: "codes", token: "tokens" };
 
 /** What an answer says of a thing, in a sentence; empty where nobody said anything. @param {any} said */
-export function saidWords(said) {
+function saidWords(said) {
   if (!said?.name && !said?.group) return "";
   const name = [said.group, said.name].filter(Boolean).join(": ");
   return `Called “${name}” by ${said.author}, ${moment(said.time)}.`;

@@ -4,17 +4,8 @@ import { api, shared } from "../api.js";
 import { target } from "../head.js";
 import { h, put } from "../dom.js";
 import { command } from "./frame.js";
+import { nameField } from "../rater.js";
 import { plural } from "../words.js";
-
-const KEY = "conceptlens-rater";
-
-function remembered() {
-  try {
-    return localStorage.getItem(KEY) ?? "";
-  } catch {
-    return ""; // a browser that keeps nothing for us
-  }
-}
 
 /** Whether a label can say it: a value of a group, or yes or no. @param {Answers.GroupPart[]} groups @param {string} edit */
 export function isLabel(groups, edit) {
@@ -43,14 +34,7 @@ export function confirms(groups, concepts, edit) {
 /** @param {{run: string, image: string, groups: any[], edits: import("../edits.js").Edits, recipe: string, concepts: any[]}} options */
 export function corrections({ run, image, groups, edits, recipe, concepts }) {
   const saved = () => edits.list.filter((each) => isLabel(groups, each) && !confirms(groups, concepts, each));
-  const rater = h("input", {
-    type: "text",
-    value: remembered(),
-    maxlength: 80,
-    autocomplete: "name",
-    placeholder: "your name",
-    "aria-label": "Your name",
-  });
+  const rater = nameField();
   const button = h("button", { type: "button", onclick: save }, "Save as corrections");
   const told = h("div", { role: "status", class: "note" });
   const [split, row] = image.split("/");
@@ -61,11 +45,6 @@ export function corrections({ run, image, groups, edits, recipe, concepts }) {
       put(told, "Enter your name first.");
       rater.focus();
       return;
-    }
-    try {
-      localStorage.setItem(KEY, rater.value.trim());
-    } catch {
-      put(told, "This browser does not store your name."); // saved all the same
     }
     button.disabled = true;
     try {

@@ -37,7 +37,7 @@ export function logits(value, most = Math.abs(value)) {
 }
 
 /** The concepts to which a patch adds most, and those from which it takes most. @param {any} maps @param {Answers.Prediction} prediction @param {any} patch @param {number} count */
-export function movedBy(maps, prediction, patch, count) {
+function movedBy(maps, prediction, patch, count) {
   const found = prediction.concepts
     .map((each) => ({ each, value: maps.of("evidence", each.index)?.[patch] ?? 0 }))
     .sort((a, b) => b.value - a.value);

@@ -1,4 +1,5 @@
 /** What every view begins with, and what stands where there is nothing to show. */
+import { format } from "../address.js";
 import { h } from "../dom.js";
 import { downloadMenu } from "../download.js";
 import { announce } from "../announce.js";
@@ -26,9 +27,31 @@ export function card(title, { note = null, tools = null, id = null, level = "h2"
   );
 }
 
-/** A command that can be copied. @param {string} line */
+/** @type {{starts: string[], cards: Answers.RunCard[]}} what the server says of itself: commands that the page may start */
+let known = { starts: [], cards: [] };
+
+/** @param {typeof known} now */
+export const offerJobs = (now) => {
+  known = now;
+};
+
+/** The form that starts a command about a served folder, where the server allows it. @param {string} line */
+function form(line) {
+  const [, name, folder] = /^conceptlens (\S+) (\S+)$/.exec(line) ?? [];
+  const card = known.starts.includes(name) && known.cards.find((each) => each.folder === folder);
+  return card ? format("jobs", { command: name, run: card.key }) : null;
+}
+
+/** A command that can be copied, or started. @param {string} line */
 export function command(line) {
-  return h("span", { class: "command" }, h("code", {}, line), copyButton(line, "Copy the command"));
+  const place = form(line);
+  return h(
+    "span",
+    { class: "command" },
+    h("code", {}, line),
+    copyButton(line, "Copy the command"),
+    place ? h("a", { href: place }, "Start it here") : null,
+  );
 }
 
 /** A button that copies text. @param {string | (() => string)} text @param {string} label */

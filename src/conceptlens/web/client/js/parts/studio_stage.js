@@ -9,7 +9,7 @@ import { plural } from "../words.js";
 import { card } from "./frame.js";
 import { editPanel } from "./studio_edit.js";
 import { maskPanel } from "./studio_mask.js";
-import { membership, rankWords, tokenFacts } from "./token_facts.js";
+import { membership, rankWords, tokenFacts, tokenWords } from "./token_facts.js";
 import { tokenGrid } from "./token_grid.js";
 
 const MODES = [
@@ -48,7 +48,7 @@ export function studioStage({ run, about, live, sets, params }) {
     name: (cell) => {
       const heat = heats.get(concept);
       const token = current?.tokens.flat()[cell];
-      return `token ${token}${heat ? ` · ${rankWords(heat.levels, cell, about.concepts[concept])}` : ""}`;
+      return `token ${tokenWords(token, about.names)}${heat ? ` · ${rankWords(heat.levels, cell, about.concepts[concept])}` : ""}`;
     },
     onhover: (cell) => showFacts(cell ?? pinned),
     onpick: (cell) => {
@@ -195,6 +195,7 @@ export function studioStage({ run, about, live, sets, params }) {
             heat: heats.get(concept),
             concept: about.concepts[concept],
             member,
+            names: about.names,
             ontoken: linkToken,
           }),
     );

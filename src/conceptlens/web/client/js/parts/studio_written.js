@@ -39,7 +39,7 @@ export function written({ run, about, tokens, bias, params, concept, onlink }) {
       card(
         "Token sets",
         { note: "The tokens that most often make a concept. Point at one to see where it is in the image above." },
-        tokenSets({ found: tokens, concept: params.set ?? concept, onconcept: (name) => note({ set: name }), onlink }),
+        tokenSets({ found: tokens, names: about.names, concept: params.set ?? concept, onconcept: (name) => note({ set: name }), onlink }),
       ),
     );
   else if (about.images.length)

@@ -17,10 +17,13 @@ export function membership(sets) {
   return found;
 }
 
+/** A token by its number, and by its name where somebody gave it one. @param {number} token @param {Record<number, string>} names */
+export const tokenWords = (token, names) => (names[token] ? `${token} “${names[token]}”` : `${token}`);
+
 /**
- * @param {{reading: any, cell: number, columns: number, heat: any, concept: string, member: Map<number, any[]>, ontoken: (token: number) => void}} options
+ * @param {{reading: any, cell: number, columns: number, heat: any, concept: string, member: Map<number, any[]>, names: Record<number, string>, ontoken: (token: number) => void}} options
  */
-export function tokenFacts({ reading, cell, columns, heat, concept, member, ontoken }) {
+export function tokenFacts({ reading, cell, columns, heat, concept, member, names, ontoken }) {
   const tokens = reading.tokens.flat();
   const token = tokens[cell];
   const same = tokens.filter((/** @type {any} */ each) => each === token).length;
@@ -31,7 +34,7 @@ export function tokenFacts({ reading, cell, columns, heat, concept, member, onto
   return h(
     "div",
     { class: "token-facts" },
-    h("p", { class: "token-name" }, dot(token), h("b", {}, `Token ${token}`), " ", where(cell, columns)),
+    h("p", { class: "token-name" }, dot(token), h("b", {}, `Token ${tokenWords(token, names)}`), " ", where(cell, columns)),
     annotateForm({ kind: "token", of: String(token) }),
     h(
       "dl",
@@ -52,11 +55,11 @@ export function tokenFacts({ reading, cell, columns, heat, concept, member, onto
                   type: "button",
                   class: "chip small",
                   title: `distance ${each.distance}`,
-                  "aria-label": `Show token ${each.code}, at a distance of ${each.distance}`,
+                  "aria-label": `Show token ${tokenWords(each.code, names)}, at a distance of ${each.distance}`,
                   onclick: () => ontoken(each.code),
                 },
                 dot(each.code),
-                `${each.code}`,
+                tokenWords(each.code, names),
               ),
             )
           : "not written",

@@ -1,15 +1,16 @@
 /** The tokens that make each concept: how often each is among the most important, and where it is in this image. */
 import { choice, h, put, rove } from "../dom.js";
 import { count, plural } from "../words.js";
+import { tokenWords } from "./token_facts.js";
 import { codeColor } from "./token_grid.js";
 
 const SHOWN = 40;
 
 /**
- * @param {{found: any, concept: string, onconcept: (name: string) => void, onlink: (token: number | null) => void}} options
+ * @param {{found: any, names: Record<number, string>, concept: string, onconcept: (name: string) => void, onlink: (token: number | null) => void}} options
  * `found` is tokens.json
  */
-export function tokenSets({ found, concept, onconcept, onlink }) {
+export function tokenSets({ found, names, concept, onconcept, onlink }) {
   const sets = found.sets;
   const list = h("ol", { class: "token-set" });
   const words = h("p", { class: "note" });
@@ -33,6 +34,7 @@ export function tokenSets({ found, concept, onconcept, onlink }) {
       `important or not (marked ○): ${common}.`;
     const most = Math.max(...set.counts, 1);
     list.setAttribute("aria-label", `Tokens of ${set.concept}`);
+    list.classList.toggle("named", set.tokens.slice(0, SHOWN).some((/** @type {number} */ token) => names[token]));
     put(
       list,
       set.tokens.slice(0, SHOWN).map((/** @type {number} */ token, /** @type {number} */ at) => {
@@ -47,14 +49,14 @@ export function tokenSets({ found, concept, onconcept, onlink }) {
               type: "button",
               class: "set-token",
               tabindex: at ? "-1" : "0",
-              "aria-label": `Token ${token}, ${set.counts[at]} times${frequent.has(token) ? ", also frequent" : ""}${others.has(token) ? `, in ${plural(others.get(token), "other set")}` : ", in this set only"}`,
+              "aria-label": `Token ${tokenWords(token, names)}, ${set.counts[at]} times${frequent.has(token) ? ", also frequent" : ""}${others.has(token) ? `, in ${plural(others.get(token), "other set")}` : ", in this set only"}`,
               onpointerenter: on,
               onpointerleave: off,
               onfocus: on,
               onblur: off,
             },
             h("span", { class: "dot", style: { background: codeColor(token) } }),
-            h("span", { class: "id" }, `${token}${frequent.has(token) ? " ○" : ""}`),
+            h("span", { class: "id" }, `${tokenWords(token, names)}${frequent.has(token) ? " ○" : ""}`),
             h(
               "span",
               { class: "track" },

@@ -140,7 +140,9 @@ export async function datasetView(host, params, { card }) {
   }
 
   function drawTools() {
-    put(line, `${plural(rows.length, "image")}${rows.length < table.size ? ` of ${plural(table.size, "image")}` : ""}${chosen ? ", selected by hand" : ""}`, settings.layout === "axes" ? `. ${axesLine(table, settings.x, settings.y)}` : "");
+    const of = rows.length < table.size ? ` of ${plural(table.size, "image")}` : "";
+    const axes = settings.layout === "axes" ? `. ${axesLine(table, settings.x, settings.y)}` : "";
+    put(line, `${plural(rows.length, "image")}${of}${chosen ? ", selected by hand" : ""}${axes}`);
     put(
       tools,
       segment("Drag to", [["move", "Move"], ["lasso", "Lasso"]], view.canvas.classList.contains("lasso") ? "lasso" : "move", (mode) => view.lasso(mode === "lasso")),
@@ -174,6 +176,7 @@ export async function datasetView(host, params, { card }) {
     view.recolor();
     refresh(false);
   };
+  const stage = h("div", { class: "dataset-stage" }, view.canvas, tip);
   window.addEventListener("theme", recolor);
   stops.push(() => window.removeEventListener("theme", recolor));
   put(
@@ -185,7 +188,7 @@ export async function datasetView(host, params, { card }) {
     h(
       "div",
       { class: "dataset" },
-      h("section", { class: "card", "aria-label": "Images" }, control, tools, h("div", { class: "dataset-stage" }, view.canvas, tip), line, tagger(run, table, () => rows, retag), list),
+      h("section", { class: "card", "aria-label": "Images" }, control, tools, stage, line, tagger(run, table, () => rows, retag), list),
       h("div", { class: "stack" }, sheet, measures(table).length ? suspectList(run, table, pick, choose) : null),
     ),
     counts,

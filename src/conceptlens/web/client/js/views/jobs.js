@@ -3,7 +3,7 @@ import { format, note } from "../address.js";
 import { announce } from "../announce.js";
 import { get, post } from "../api.js";
 import { choice, h, put, whenQuiet } from "../dom.js";
-import { fields } from "../jobs/form.js";
+import { fields, linesOf } from "../jobs/form.js";
 import { queue } from "../jobs/queue.js";
 import { live } from "../live.js";
 import { card, command, viewHead } from "../parts/frame.js";
@@ -12,13 +12,23 @@ import { card, command, viewHead } from "../parts/frame.js";
 export async function jobsView(host, params, { cards }) {
   const told = await get("jobs");
   const models = cards.filter((each) => each.kind === "bottleneck" && each.status !== "broken");
-  const state = { command: told.forms.some((/** @type {any} */ form) => form.command === params.command) ? params.command : (told.forms[0]?.command ?? ""), run: models.some((each) => each.key === params.run) ? params.run : (models[0]?.key ?? ""), recipe: told.recipes[0] ?? "", device: told.devices[0] }; // prettier-ignore
+  /** @type {string[]} */
+  const commands = told.forms.map((/** @type {any} */ form) => form.command);
+  const state = {
+    command: commands.includes(params.command) ? params.command : (commands[0] ?? ""),
+    run: models.some((each) => each.key === params.run) ? params.run : (models[0]?.key ?? ""),
+    recipe: told.recipes[0] ?? "",
+    device: told.devices[0],
+  };
   const [box, line, problem] = [h("div", {}), h("div", { role: "status" }), h("p", { class: "notice", role: "alert", hidden: true })];
   const jobs = queue(complain, cards);
   /** @type {ReturnType<typeof fields>} */
   let shown = fields([], () => {});
   const name = h("input", { type: "text", id: "job-new-name", maxlength: 80, oninput: () => drawLine() });
-  const settings = h("textarea", { id: "job-settings", rows: 3, placeholder: "training.epochs = 20\nseed = 2", oninput: () => drawLine() }); // prettier-ignore
+  let set = shown; // of a recipe
+  /** @type {any} */
+  let built = null; // the form whose fields they are: another run or recipe leaves what was entered
+  const settings = h("textarea", { id: "job-settings", rows: 2, placeholder: "regularizer.weight = 0.5", oninput: () => drawLine() }); // prettier-ignore
 
   /** @param {string} words */
   function complain(words) {
@@ -34,7 +44,7 @@ export async function jobsView(host, params, { cards }) {
     name: training() ? name.value.trim() : null,
     device: state.device,
     values: shown.values(),
-    settings: training() ? settings.value.split("\n").filter((/** @type {string} */ each) => each.trim()) : [],
+    settings: training() ? [...linesOf(set.values()), ...settings.value.split("\n").filter((/** @type {string} */ each) => each.trim())] : [],
   });
 
   const drawLine = whenQuiet(async () => {
@@ -60,10 +70,24 @@ export async function jobsView(host, params, { cards }) {
     }
   }
 
+  /** @param {string} words @param {...any} rows */
+  const folded = (words, ...rows) => h("details", {}, h("summary", {}, words), h("div", { class: "job-options" }, rows));
+
+  /** @param {string} to */
+  function choose(to) {
+    state.command = to;
+    note({ command: to });
+    drawForm();
+  }
+
   function drawForm() {
     const form = told.forms.find((/** @type {any} */ each) => each.command === state.command);
     if (!form) return;
-    shown = fields(form.options, drawLine);
+    if (built !== form) {
+      shown = fields(form.options, drawLine);
+      set = fields(form.settings, drawLine, "as in the recipe");
+      built = form;
+    }
     const runs = [...(training() ? [["", "a ready recipe"]] : []), ...models.map((each) => [each.key, training() ? `the recipe of ${each.name}` : each.name])];
     put(
       box,
@@ -75,8 +99,13 @@ export async function jobsView(host, params, { cards }) {
         training() && !state.run ? choice("Ready recipe", told.recipes, state.recipe, (recipe) => { state.recipe = recipe; drawLine(); }) : null,
         choice("Device", told.devices, state.device, (device) => { state.device = device; drawLine(); }),
       ),
-      training() ? [h("div", { class: "job-option" }, h("label", { for: "job-new-name" }, "Name of the new run"), name), h("div", { class: "job-option" }, h("label", { for: "job-settings" }, "Settings, one per line"), settings)] : null,
-      h("details", { open: false }, h("summary", {}, `Options of ${state.command}`), h("div", { class: "job-options" }, shown.rows)),
+      training()
+        ? [
+            h("div", { class: "job-option" }, h("label", { for: "job-new-name" }, "Name of the new run"), name),
+            folded("Settings of the recipe", set.rows, h("div", { class: "job-option" }, h("label", { for: "job-settings" }, "others, one per line"), settings)),
+          ]
+        : null,
+      form.options.length ? folded(`Options of ${state.command}`, shown.rows) : null,
       line,
       told.allowed
         ? h("button", { type: "button", class: "main", onclick: start }, "Add to the queue")
@@ -90,7 +119,7 @@ export async function jobsView(host, params, { cards }) {
     viewHead("Jobs", "Train a model, or measure one. Each device runs one job at a time. A job continues when the page or the server is closed."), // prettier-ignore
     problem,
     told.forms.length
-      ? card("New job", {}, choice("Command", told.forms.map((/** @type {any} */ form) => form.command), state.command, (to) => { state.command = to; note({ command: to }); drawForm(); }), box)
+      ? card("New job", {}, choice("Command", commands, state.command, choose), box)
       : null,
     h("h2", { class: "jobs-head" }, "Queue"),
     told.jobs.length ? null : h("p", { class: "card note jobs-none" }, "No job was started from this page yet. ", h("a", { href: format("runs") }, "All runs")),

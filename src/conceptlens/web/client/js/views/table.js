@@ -1,22 +1,17 @@
 /** Many runs as a table: sorted, filtered, grouped; any metric with its interval; curves of chosen runs; live. */
-import { format, note } from "../address.js";
+import { note } from "../address.js";
 import { announce } from "../announce.js";
 import { api, get, post } from "../api.js";
 import { choice, h, put, scrolling, searchField } from "../dom.js";
 import { saveJSON } from "../download.js";
 import { live } from "../live.js";
-import { MEASURES } from "../measures.js";
 import { missing, viewHead } from "../parts/frame.js";
-import { trustTag } from "../parts/trust_strip.js";
-import { annotateRun } from "../table/annotate_run.js";
 import { curves } from "../table/curves.js";
-import { filtered, grouped, joined, mean, metricNames, sorted } from "../table/rows.js";
-import { moment, percent, plural, short } from "../words.js";
+import { OWN, WORDS, groupLine, runLine, title } from "../table/lines.js";
+import { filtered, grouped, joined, metricNames, sorted } from "../table/rows.js";
+import { plural } from "../words.js";
 
 const FIRST = ["class.balanced_accuracy", "concept.balanced_accuracy", "class.ece"];
-/** Columns of words, and what stands above them. @type {Record<string, string>} */
-const WORDS = { name: "Name", method: "Method", data: "Data", trust: "Tested", seed: "Seed", tag: "Tag", changed: "Trained" };
-const OWN = Object.keys(WORDS).length + 1; // columns before the metrics, with the one to select by
 const MOST = 8; // curves that a reader can distinguish
 const TESTED = ["class.accuracy", "class.balanced_accuracy", "class.macro_auc", "concept.balanced_accuracy", "concept.auc", "concept.auc_within_class"]; // prettier-ignore
 
@@ -25,14 +20,20 @@ export async function tableView(host, params, { cards }) {
   let rows = joined(cards, (await get("table")).rows);
   let mark = "";
   let late = false; // what is shown is older than what is known
-  const state = { words: params.find ?? "", sort: params.sort ?? "changed", way: /** @type {1 | -1} */ (params.way === "1" ? 1 : -1), group: params.group ?? "", columns: (params.columns ?? FIRST.join(",")).split(",").filter(Boolean), picked: (params.pick ?? "").split(",").filter(Boolean), curve: params.curve ?? "", smooth: Number(params.smooth ?? 0) || 0 }; // prettier-ignore
-  const [place, line, verdict, problem] = [h("div", {}), h("p", { class: "note" }), h("p", { role: "status" }), h("p", { class: "notice", role: "alert", hidden: true })]; // prettier-ignore
+  const names = (/** @type {string | undefined} */ text) => (text ?? "").split(",").filter(Boolean);
+  const state = {
+    words: params.find ?? "",
+    sort: params.sort ?? "changed",
+    way: /** @type {1 | -1} */ (params.way === "1" ? 1 : -1),
+    group: params.group ?? "",
+    columns: names(params.columns ?? FIRST.join(",")),
+    picked: names(params.pick),
+    curve: params.curve ?? "",
+    smooth: Number(params.smooth ?? 0) || 0,
+  };
+  const [place, line, verdict] = [h("div", {}), h("p", { class: "note" }), h("p", { role: "status" })];
+  const problem = h("p", { class: "notice", role: "alert", hidden: true });
   const drawn = curves(state, note);
-
-  /** @param {string} name */
-  const reader = (name) => MEASURES.find((each) => each.key === name)?.read ?? (/(accuracy|auc|ece|use)/.test(name) ? percent : short);
-  /** @param {string} name */
-  const title = (name) => MEASURES.find((each) => each.key === name)?.name ?? name;
 
   /** @param {string} column */
   function sortBy(column) {
@@ -44,26 +45,11 @@ export async function tableView(host, params, { cards }) {
   }
 
   /** @param {string} column @param {string} words @param {string | null} look */
-  const head = (column, words, look = null) =>
-    h("th", { scope: "col", class: look, "aria-sort": state.sort === column ? (state.way > 0 ? "ascending" : "descending") : "none" }, h("button", { type: "button", class: "quiet sort", "data-sort": column, onclick: () => sortBy(column) }, words, state.sort === column ? (state.way > 0 ? " ↑" : " ↓") : "")); // prettier-ignore
-
-  /** @param {import("../table/rows.js").Row} row */
-  function line_(row) {
-    const status = row.status === "running" ? `training: epoch ${row.epoch ?? 0} of ${row.epochs ?? "?"}` : row.status;
-    return h(
-      "tr",
-      {},
-      h("td", {}, h("input", { type: "checkbox", checked: state.picked.includes(row.key), "aria-label": `Select ${row.name}`, value: row.key, onchange: (/** @type {any} */ event) => pick(row.key, event.target.checked) })),
-      h("th", { scope: "row" }, h("a", { href: format("training", { run: row.key }) }, row.name), row.status === "done" ? null : h("span", { class: `tag ${row.status === "running" ? "live" : "bad"}` }, status)),
-      h("td", {}, row.method),
-      h("td", {}, row.data ?? "–"),
-      h("td", {}, trustTag(row)),
-      h("td", { class: "num" }, row.seed ?? "–"),
-      h("td", {}, h("button", { type: "button", class: "quiet tagged", title: row.note || "Add a tag or a note", "aria-label": `Tag and note of ${row.name}`, onclick: () => annotateRun(row, refresh) }, row.tag || (row.note ? "note" : "+"))),
-      h("td", {}, moment(row.changed)),
-      state.columns.map((name) => h("td", { class: "num" }, name in row.metrics ? reader(name)(row.metrics[name]) : "–", row.intervals[name] ? h("span", { class: "note" }, ` ${row.intervals[name].map((end) => reader(name)(end)).join(" to ")}`) : null)),
-    );
-  } // prettier-ignore
+  function head(column, words, look = null) {
+    const [order, arrow] = state.sort !== column ? ["none", ""] : state.way > 0 ? ["ascending", " ↑"] : ["descending", " ↓"];
+    const button = { type: "button", class: "quiet sort", "data-sort": column, onclick: () => sortBy(column) };
+    return h("th", { scope: "col", class: look, "aria-sort": order }, h("button", button, words, arrow));
+  }
 
   /** @param {string} key @param {boolean} on */
   function pick(key, on) {
@@ -84,16 +70,20 @@ export async function tableView(host, params, { cards }) {
       const answer = await post("table/best", { metric, runs: state.picked });
       const name = rows.find((row) => row.key === answer.highest)?.name;
       const worst = Math.max(...Object.values(answer.p).map(Number));
-      put(verdict, answer.best ? `${name} is best by ${title(metric)}: it differs significantly from every other selected run` : `${name} is highest by ${title(metric)}, but it does not differ significantly from every other selected run`, ` (paired permutation test on ${plural(answer.images, "image")}, Holm, largest p = ${worst.toPrecision(2)}). Other seeds may differ.`);
+      const found = answer.best
+        ? `${name} is best by ${title(metric)}: it differs significantly from every other selected run`
+        : `${name} is highest by ${title(metric)}, but it does not differ significantly from every other selected run`;
+      const how = `paired permutation test on ${plural(answer.images, "image")}, Holm, largest p = ${worst.toPrecision(2)}`;
+      put(verdict, `${found} (${how}). Other seeds may differ.`);
     } catch (error) {
       put(verdict, /** @type {Error} */ (error).message);
     }
-  } // prettier-ignore
+  }
 
   function draw() {
     late = false;
     const shown = sorted(filtered(rows, state.words), state.sort, state.way);
-    line.textContent = shown.length < rows.length ? `${shown.length} of ${plural(rows.length, "run")}` : plural(rows.length, "run"); // prettier-ignore
+    line.textContent = `${shown.length < rows.length ? `${shown.length} of ` : ""}${plural(rows.length, "run")}`;
     const wide = OWN + state.columns.length;
     put(
       place,
@@ -103,13 +93,26 @@ export async function tableView(host, params, { cards }) {
         h(
           "table",
           { class: "runs-table" },
-          h("thead", {}, h("tr", {}, h("td", {}, h("span", { class: "hidden" }, "choose")), Object.entries(WORDS).map(([name, words]) => head(name, words, name === "seed" ? "num" : null)), state.columns.map((name) => head(name, title(name), "num")))),
-          grouped(shown, state.group).map(([name, members]) => h("tbody", {}, state.group ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: OWN }, `${state.group}: ${name} (${members.length})`), state.columns.map((metric) => h("td", { class: "num" }, mean(members, metric) === null ? "–" : `mean ${reader(metric)(/** @type {number} */ (mean(members, metric)))}`))) : null, members.map(line_))),
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              h("td", {}, h("span", { class: "hidden" }, "choose")),
+              Object.entries(WORDS).map(([name, words]) => head(name, words, name === "seed" ? "num" : null)),
+              state.columns.map((name) => head(name, title(name), "num")),
+            ),
+          ),
+          grouped(shown, state.group).map(([name, members]) => {
+            const lines = members.map((row) => runLine(row, { state, onpick: pick, onsaved: refresh }));
+            return h("tbody", {}, state.group ? groupLine(name, members, state) : null, lines);
+          }),
           shown.length ? null : h("tbody", {}, h("tr", {}, h("td", { colspan: wide }, "No run matches."))),
         ),
       ),
     );
-  } // prettier-ignore
+  }
 
   /** @param {string} name @param {boolean} on */
   function column(name, on) {
@@ -146,16 +149,39 @@ export async function tableView(host, params, { cards }) {
     if (same instanceof HTMLElement) same.focus();
   };
 
-  const names = metricNames(rows);
+  /** @param {string} name */
+  const columnBox = (name) =>
+    h("input", {
+      type: "checkbox",
+      checked: state.columns.includes(name),
+      onchange: (/** @type {any} */ event) => column(name, event.target.checked),
+    });
+  const filter = searchField("Filter runs", "method:evidence class.accuracy>0.9 seed=1", state.words, (words) => {
+    state.words = words;
+    note({ find: words });
+    draw();
+  });
+  const groups = choice("Group by", [["", "nothing"], "method", "data", "tag", "seed", "status"], state.group, (group) => {
+    state.group = group;
+    note({ group });
+    draw();
+  });
+  const columns = metricNames(rows).map((name) => h("label", {}, columnBox(name), title(name)));
+  const menu = h("details", { class: "menu columns" }, h("summary", {}, "Columns"), h("div", {}, columns));
+  const best = h("button", { type: "button", onclick: judge }, "Test which is best");
   put(
     host,
-    viewHead("Table of runs", "All trained models, with any of their metrics. Select some to compare their training curves, or to test whether one is best.", { downloads: [["All rows (JSON)", () => saveJSON(rows, "runs-table")]] }),
+    viewHead(
+      "Table of runs",
+      "All trained models, with any of their metrics. Select some to compare their training curves, or to test whether one is best.",
+      { downloads: [["All rows (JSON)", () => saveJSON(rows, "runs-table")]] },
+    ),
     problem,
     rows.length
-      ? h("section", { class: "card", "aria-label": "Runs" }, h("div", { class: "row toolbar" }, searchField("Filter runs", "method:evidence class.accuracy>0.9 seed=1", state.words, (words) => { state.words = words; note({ find: words }); draw(); }), choice("Group by", [["", "nothing"], "method", "data", "tag", "seed", "status"], state.group, (group) => { state.group = group; note({ group }); draw(); }), h("details", { class: "menu columns" }, h("summary", {}, "Columns"), h("div", {}, names.map((name) => h("label", {}, h("input", { type: "checkbox", checked: state.columns.includes(name), onchange: (/** @type {any} */ event) => column(name, event.target.checked) }), title(name))))), h("button", { type: "button", onclick: judge }, "Test which is best"), line), verdict, place)
+      ? h("section", { class: "card", "aria-label": "Runs" }, h("div", { class: "row toolbar" }, filter, groups, menu, best, line), verdict, place)
       : missing("No runs yet", "A run is a folder that training writes. This command makes one:", "conceptlens demo"),
     drawn,
-  ); // prettier-ignore
+  );
   mark = JSON.stringify(rows);
   draw();
   await showCurves();

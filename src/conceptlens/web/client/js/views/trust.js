@@ -61,7 +61,9 @@ export async function trustView(host, params) {
     const chosen = SECTIONS.find((each) => each.name === section);
     put(
       body,
-      chosen ? chosen.parts.map((/** @type {any} */ part) => drawn(chosen, part)) : [examined(found.documents.trust, found.commands.trust), summary(parts(), open), others(found.others)],
+      chosen
+        ? chosen.parts.map((/** @type {any} */ part) => drawn(chosen, part))
+        : [examined(found.documents.trust, found.commands.trust), summary(parts(), open), others(found.others)],
     );
     const figures = [...body.querySelectorAll("svg[data-figure]")];
     const used = chosen ? chosen.parts.map((/** @type {any} */ part) => part.document) : DOCUMENTS;
@@ -161,7 +163,8 @@ const ABOUT =
 /** The documents that the run has, and the commands that make the others. @param {string} run */
 async function read(run) {
   const whole = await api.runNow(run);
-  const found = { documents: /** @type {Record<string, any>} */ ({}), errors: /** @type {Record<string, any>} */ ({}), commands: /** @type {Record<string, string>} */ ({}), concepts: readsConcepts(whole), others: /** @type {Record<string, any>} */ ({}) };
+  /** @type {{documents: Record<string, any>, errors: Record<string, any>, commands: Record<string, string>, concepts: boolean, others: Record<string, any>}} */
+  const found = { documents: {}, errors: {}, commands: {}, concepts: readsConcepts(whole), others: {} };
   await Promise.all(
     DOCUMENTS.filter((name) => whole.card.has.includes(name)).map((name) =>
       api.document(run, name).then(
