@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,9 @@ ODD_FILES: dict[str, tuple[str, bytes]] = {
         "history.jsonl",
         b'{"epoch": 0, "split": "val", "rank.effective": 1}\n{"epo\n{"epoch": 1}\n',
     ),
+    "half of a character": ("run.json", b'{"schema": 3, "kind": "\\ud800", "method": "\\ud800", "status": "done"}'),
+    "half of a character in a line": ("history.jsonl", b'{"epoch": 0, "split": "val", "\\ud800": 1}\n'),
+    "half of a character in a concept": ("concepts.yaml", b'classes: [a, "\\ud800"]\ngroups: {g: {values: [b, c]}}\n'),
     "a huge number": ("metrics.json", b'{"schema": 3, "splits": {"test": {"class": {"n": ' + b"9" * 5000 + b"}}}}"),
 }
 
@@ -223,3 +227,11 @@ def test_a_pipe_in_a_run_folder_is_not_waited_for(own_world: World) -> None:
     client = client_of(own_world.root)
     assert len(client.get("/api/v1/runs").json()["runs"]) == 3
     assert client.get("/api/v1/runs/slots/history").json()["lines"] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="here names of folders are text")
+def test_a_folder_whose_name_is_no_text_leaves_the_others(own_world: World) -> None:
+    own_world.whole.rename(own_world.root / os.fsdecode(b"bad\xff"))
+    cards = {card["name"]: card for card in client_of(own_world.root).get("/api/v1/runs").json()["runs"]}
+    assert cards["slots"]["status"] == "done"
+    assert "not UTF-8. Rename it" in next(card["reason"] or "" for name, card in cards.items() if "bad" in name)
