@@ -188,9 +188,6 @@ ODD_FILES: dict[str, tuple[str, bytes]] = {
         "history.jsonl",
         b'{"epoch": 0, "split": "val", "rank.effective": 1}\n{"epo\n{"epoch": 1}\n',
     ),
-    "half of a character": ("run.json", b'{"schema": 3, "kind": "\\ud800", "method": "\\ud800", "status": "done"}'),
-    "half of a character in a line": ("history.jsonl", b'{"epoch": 0, "split": "val", "\\ud800": 1}\n'),
-    "half of a character in a concept": ("concepts.yaml", b'classes: [a, "\\ud800"]\ngroups: {g: {values: [b, c]}}\n'),
     "a huge number": ("metrics.json", b'{"schema": 3, "splits": {"test": {"class": {"n": ' + b"9" * 5000 + b"}}}}"),
 }
 
@@ -227,6 +224,15 @@ def test_a_pipe_in_a_run_folder_is_not_waited_for(own_world: World) -> None:
     client = client_of(own_world.root)
     assert len(client.get("/api/v1/runs").json()["runs"]) == 3
     assert client.get("/api/v1/runs/slots/history").json()["lines"] == []
+
+
+def test_half_of_a_character_leaves_the_others(own_world: World) -> None:
+    (own_world.slots / manifest.NAME).unlink()
+    file = own_world.slots / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), "method": "\ud800"}), "utf-8")
+    cards = {card["key"]: card for card in client_of(own_world.root).get("/api/v1/runs").json()["runs"]}
+    assert cards["whole"]["status"] == "done"
+    assert "surrogates not allowed" in cards["slots"]["reason"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="here names of folders are text")
