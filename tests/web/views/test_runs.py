@@ -231,7 +231,7 @@ def test_half_of_a_character_leaves_the_others(own_world: World) -> None:
     file = own_world.slots / "run.json"
     file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), "method": "\ud800"}), "utf-8")
     cards = {card["key"]: card for card in client_of(own_world.root).get("/api/v1/runs").json()["runs"]}
-    assert cards["whole"]["status"] == "done"
+    assert cards["group--whole"]["status"] == "done"
     assert "surrogates not allowed" in cards["slots"]["reason"]
 
 
