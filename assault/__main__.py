@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from assault.disks import assault_full_disk, assault_full_results, assault_real_disk
+from assault.disks import assault_full_disk, assault_full_results, assault_read_only, assault_real_disk
 from assault.inputs import assault_images, assault_recipes, assault_tables, assault_weights
 from assault.kills import VICTIMS, assault_kills, assault_serve
 from assault.kinds import assault_kinds
@@ -40,6 +40,7 @@ PARTS: dict[str, tuple[Assault, int, int]] = {
     "full-disk": (assault_full_disk, 8, 40),
     "full-results": (assault_full_results, 20, 60),
     "real-disk": (assault_real_disk, 4, 20),
+    "read-only": (assault_read_only, 2, 15),
     **{f"kills {name}": (partial(assault_kills, name), 3, 17) for name in VICTIMS},
     "serve": (assault_serve, 3, 20),
 }

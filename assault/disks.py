@@ -9,9 +9,15 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from assault.watch import Ended, Part, command, content, judge, tree_of
-from assault.world import World
+from fastapi.testclient import TestClient
 
+from assault.kills import Forked
+from assault.run_folders import ADDRESSES, SENT
+from assault.watch import WAIT, Ended, Part, command, content, judge, tree_of
+from assault.world import World
+from conceptlens.web.server.app import create_app
+
+FROZEN = ("--encoder.train", "none", "--regularizer", "none", "--quiet")
 KEPT = ("metrics.json", "model/weights.safetensors", "stories.json", "predictions/test.safetensors")
 
 
@@ -43,15 +49,15 @@ def assault_real_disk(part: Part, world: World, seed: int, number: int) -> None:
     for each in range(number):
         draw = random.Random(f"mount {seed} {each}")
         kilobytes = int(10 ** draw.uniform(1.3, 2.9))
-        with mounted(place, kilobytes) as resized:
-            if resized is None:
+        with mounted(place, kilobytes) as remount:
+            if remount is None:
                 part.more["skipped"] = "no file system can be mounted here"
                 return
             out, what = place / "run", f"a disk of {kilobytes} KB"
             done = judge(part, each, f"train, {what}", command("train", world.data.recipe, "--out", out, "--quiet"))
             if left := _leftovers(out):
                 part.found(each, what, "lost", f"left behind: {left}")
-            resized()
+            remount("size=100m")
             if not done:
                 begun = (out / "run.json").exists()
                 again = ["resume", out] if begun else ["train", world.data.recipe, "--out", out, "--overwrite"]
@@ -61,9 +67,78 @@ def assault_real_disk(part: Part, world: World, seed: int, number: int) -> None:
                 part.found(each, f"{what}, then resumed", "changed", ", ".join(differ))
 
 
+def assault_read_only(part: Part, world: World, seed: int, number: int) -> None:
+    """A file system that is mounted read-only, from the start or while a training writes to it."""
+    with mounted(world.root / "read-only", 100_000) as remount:
+        if remount is None:
+            part.more["skipped"] = "no file system can be mounted here"
+            return
+        place = world.root / "read-only"
+        run, image = Path(shutil.copytree(world.run, place / "run")), world.data.image(0)
+        remount("ro")
+        before, written = tree_of(place), 0
+        for words in (
+            ("predict", run, image),
+            ("explain", run, image, "--out", world.root / "explained"),
+            ("rehash", run, "--check"),
+            ("evaluate", run),
+            ("report", run),
+            ("leakage", run, "--permutations", "79", "--resamples", "10"),
+            ("audit", run),
+            ("migrate", run),
+            ("resume", run),
+            ("study", "make", run, "--n", "10", "--split", "train", "--out", place / "study"),
+            ("train", world.data.recipe, "--out", place / "new", "--quiet"),
+            ("encode", world.data.recipe, "--encoder.store", place / "tokens", *FROZEN),
+        ):
+            ended = command(*words)
+            judge(part, -1, f"{words[0]}, read-only", ended)
+            written += ended.code == 2 and "Read-only" in ended.err
+        part.more["refused because nothing can be written"] = written
+        client = TestClient(create_app([place]), base_url="http://127.0.0.1", raise_server_exceptions=False)
+        for address, body in (*((address, None) for address in ADDRESSES), *SENT[1:3]):
+            asked = f"/api/v1{address.format(run='run')}"
+            answer = client.get(asked) if body is None else client.post(asked, json=body)
+            part.attempts += 1
+            part.accepted += answer.status_code == 200
+            part.refused += answer.status_code in (404, 409, 400, 422)
+            if answer.status_code >= 500:
+                part.found(-1, address, "server error", answer.text)
+        if tree_of(place) != before:
+            part.found(-1, "read-only", "changed", "files are others")
+        wanted, out = {name: content(world.run / name) for name in KEPT}, place / "out"
+        for each in range(number):
+            remount("rw")
+            shutil.rmtree(out, ignore_errors=True)
+            process = Forked(["train", world.data.recipe, "--out", out, "--quiet"])
+            process.wait(random.Random(f"read-only {seed} {each}").uniform(0.1, 1.5))
+            while process.code is None and not _to_read_only(remount):
+                process.wait(0.01)
+            process.wait(WAIT)
+            ended = Ended(-1 if process.code is None else process.code, "", process.said)
+            done = judge(part, each, "train, while it became read-only", ended)
+            remount("rw")
+            if not done:
+                begun = (out / "run.json").exists()
+                again = ["resume", out] if begun else ["train", world.data.recipe, "--out", out, "--overwrite"]
+                judge(part, each, "writable again", command(*again, "--quiet"))
+            differ = [name for name in KEPT if not (out / name).is_file() or content(out / name) != wanted[name]]
+            if differ:
+                part.found(each, "became read-only, then resumed", "changed", ", ".join(differ))
+
+
+def _to_read_only(remount: Callable[[str], None]) -> bool:
+    """Whether it could be made so: not while a file is being written."""
+    try:
+        remount("ro")
+    except subprocess.CalledProcessError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
-def mounted(place: Path, kilobytes: int) -> Iterator[Callable[[], None] | None]:
-    """A file system of that size, and what makes it large; None where none can be mounted."""
+def mounted(place: Path, kilobytes: int) -> Iterator[Callable[[str], None] | None]:
+    """A file system of that size, and what mounts it with other options; None where none can be mounted."""
     place.mkdir(exist_ok=True)
 
     def mount(options: str) -> None:
@@ -75,7 +150,7 @@ def mounted(place: Path, kilobytes: int) -> Iterator[Callable[[], None] | None]:
         yield None
         return
     try:
-        yield lambda: mount("remount,size=100m")
+        yield lambda options: mount(f"remount,{options}")
     finally:
         subprocess.run(["umount", "--lazy", str(place)], check=False, capture_output=True)
 

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,8 @@ from conceptlens.cli import main
 from tests.cortex.tiny import save_small_generator
 
 LIMIT = 900  # seconds of one command
-PORT = 8765
+with socket.create_server(("127.0.0.1", 0)) as free:  # the usual one may be that of a server that someone uses
+    PORT: int = free.getsockname()[1]
 
 
 VICTIMS = ("train", "encode", "compare", "decompose", "codebook", "study")

@@ -36,7 +36,7 @@ from conceptlens.web.label.server import LabelServer  # noqa: E402
 from conceptlens.workflows.label.labeling import Labeling  # noqa: E402
 
 PARTS = ("requests", "schema", "slow", "views", "service", "service slow")
-CLIENTS = 5
+CLIENTS = 16
 WARM = 0.2  # of the requests, before memory counts: until then models are loaded and caches filled
 GROWTH = 0.05
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"

@@ -14,7 +14,7 @@ from PIL import Image
 from conceptlens.concepts import ConceptSet
 from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json, read_yaml, write_json
+from conceptlens.core.files import parse_yaml, read_json, read_yaml, write_json
 from conceptlens.core.plugins import check_code
 from conceptlens.core.spreadsheet import read_cell, safe_cell
 from conceptlens.data.checks.findings import Problems
@@ -253,3 +253,25 @@ def test_a_giant_in_the_place_of_a_manifest_or_of_code_is_not_read(tmp_path: Pat
     write_json(tmp_path / "run.json", {"code": code})
     with pytest.raises(UserError, match="HAS CHANGED"):
         check_code(["a.b:C"], tmp_path)
+
+
+def test_answers_of_a_rater_are_not_written_through_a_link(tmp_path: Path) -> None:
+    """Names of images are in each line: a link to a file that a shell reads would have let them be commands."""
+    (tmp_path / "own.txt").write_text("mine")
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "ann.csv").symlink_to(tmp_path / "own.txt")
+    with pytest.raises(UserError, match="a link"):
+        RaterLog(tmp_path / "labels", "ann").add("0.png", {"border": "sharp"})
+    assert (tmp_path / "own.txt").read_text() == "mine"
+
+
+def test_half_of_a_character_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    for text in (r'{"a": "\ud800"}', r'{"\udFFFa": 1}'):
+        file.write_text(text)
+        with pytest.raises(UserError, match="surrogates"):
+            read_json(file)
+    file.write_text(r'["\ud83d\ude00", "\\ud800"]')  # two halves, and a backslash
+    assert read_json(file) == ["\U0001f600", r"\ud800"]
+    with pytest.raises(UserError, match="surrogates"):
+        parse_yaml(r'"\ud800"', where="a.yaml")

@@ -27,6 +27,7 @@ NAMES = {
     "full-disk": "training with a limit on the size of files, then without it",
     "full-results": "measures with such a limit",
     "real-disk": "training on a file system that is full, then larger",
+    "read-only": "commands, the page and trainings on a file system that is or becomes read-only",
 }
 MUTATED = ("folders", "images", "tables", "recipes", "weights", "readers")
 Rows = list[dict[str, Any]]

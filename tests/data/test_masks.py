@@ -117,3 +117,10 @@ def test_names_are_found_by_the_folders_they_share() -> None:
     assert files.find("old\\disk\\only.png") == "x/only.png"
     assert files.find("none") is None
     assert files.find("") is None
+
+
+def test_a_cell_of_any_length_is_no_file() -> None:
+    files = FileNames(["a/7.png"])
+    assert files.find("9" * 6000) is None
+    assert files.find("a/" * 60_000) is None  # at once: no file lies so deep
+    assert files.find("b/" * 60_000 + "a/7.png") == "a/7.png"

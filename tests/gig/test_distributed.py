@@ -1,6 +1,7 @@
 """A decomposition shared by processes is that of one process."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 
+from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.gig import decompose, distributed
 from conceptlens.gig.document import Graph
@@ -73,3 +75,19 @@ def test_what_fails_in_a_process_is_said(photos: Path, tmp_path: Path, monkeypat
     run = tmp_path / "gone"
     assert distributed.do_layer(str(run), "one", 8, 0, True) == 1
     assert distributed.do_images(str(run), [0, 2], 8, 0, True) == 1
+
+
+def test_damaged_outputs_are_refused(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distributed, "run_tasks", in_this_process)
+    out = tmp_path / "run"
+    decompose(f"{OWN}:build", photos, layers=["one"], out=out, **FEW)
+    whole = (out / "outputs.safetensors").read_bytes()
+    (out / "run.json").write_text((out / "run.json").read_text("utf-8").replace('"done"', '"running"'), "utf-8")
+    shutil.rmtree(out / "layers")
+    (out / manifest.NAME).unlink()
+    for damaged in (whole[:200], save({"outputs": torch.zeros(3, 2)}), save({"other": torch.zeros(3, 2)})):
+        (out / "outputs.safetensors").write_bytes(damaged)
+        for processes in (1, 2):
+            distributed._open.cache_clear()
+            with pytest.raises(UserError, match=r"outputs\.safetensors: expected"):
+                decompose(f"{OWN}:build", photos, layers=["one"], out=out, processes=processes, **FEW)

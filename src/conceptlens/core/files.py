@@ -24,6 +24,8 @@ MAX_YAML = 5_000_000  # characters
 LARGEST = 2**30  # bytes of a JSON file, unpacked
 MOST_FOLDERS = 20_000  # in a run folder
 MAX_DEPTH = 50  # levels of nesting in YAML
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a character beyond the first 65,536, as JSON may write it
+_HALF_BYTES = re.compile(_HALF.pattern.encode())
 
 
 def _flush_folder(folder: Path) -> None:
@@ -116,10 +118,21 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, allow_nan=False, **layout) + "\n")
 
 
+def parse_json(text: str | bytes, **options: Any) -> Any:
+    """JSON from a stranger: as `json.loads`, but halves of characters (`"\\ud800"`) are refused.
+
+    They are no text: whatever says them, on the page or in a file, would fail.
+    """
+    value = json.loads(text, **options)
+    if (_HALF if isinstance(text, str) else _HALF_BYTES).search(text):  # type: ignore[arg-type]
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # two halves of one character are a character
+    return value
+
+
 def read_json(path: Path, *, as_written: bool = False) -> Any:
     """What a JSON file holds, in this version's words, or in those of the version that wrote it."""
     try:
-        value = json.loads(read_text(path))
+        value = parse_json(read_text(path))
         return value if as_written else upgrade(value, where=str(path), writer=lambda: writer_of(path))
     except UNREADABLE as error:
         raise unreadable(error, path, "a JSON file") from None
@@ -133,7 +146,7 @@ def writer_of(path: Path) -> str | None:
     """The version of conceptlens that made the run in which a file lies; None if the run does not say."""
     for folder in path.parents[:2]:
         with contextlib.suppress(UserError, OSError, ValueError, KeyError, TypeError, RecursionError):
-            about = json.loads(read_checked(folder / "environment.json").decode("utf-8"))
+            about = parse_json(read_checked(folder / "environment.json"))
             return str(about["packages"]["conceptlens"])
     return None
 
@@ -212,9 +225,13 @@ def parse_yaml(text: str, *, where: str) -> Any:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
                 raise UserError(f"{where}: nested more than {MAX_DEPTH} levels deep; nothing here needs that.")
+            if isinstance(event, yaml.ScalarEvent):
+                event.value.encode("utf-8")
             if isinstance(event, yaml.AliasEvent):  # a few nested aliases stand for billions of values
                 raise UserError(f"{where}: aliases (*name) are not read; write the values out.")
         return yaml.load(text, Loader=_StrictSafeLoader)
+    except UnicodeEncodeError as error:  # half of a character, as "\\ud800"
+        raise UserError(f"{where}: expected text, but {error}.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""

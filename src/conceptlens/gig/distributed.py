@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import torch
-from safetensors.torch import load, save, save_file
+from safetensors.torch import save, save_file
 
 from conceptlens.core.engines import Engine, Task
 from conceptlens.core.engines.workers import exit_code, run_tasks
@@ -24,7 +24,7 @@ from conceptlens.core.network import is_offline
 from conceptlens.gig.held_out import held_out_file, read_held_out
 from conceptlens.gig.samples import Samples, collect
 from conceptlens.gig.settings import Settings
-from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions
+from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions, read_predictions
 
 FOLDER = "jobs"
 
@@ -40,9 +40,9 @@ def decompose_in_processes(run: Path, work: Work, processes: int, workers: int, 
     images = [Task(f"images {k + 1} of {n}", _IMAGES, {**common, "part": [k, n]}) for k, n in parts]
     run_tasks(images, engine, work.note)
     if not outputs.exists():
-        shares = [load(_share_file(run, k, processes).read_bytes())["outputs"] for k in range(processes)]
+        shares = [read_predictions(_share_file(run, k, n), work, len(_share_of(work, k, n))) for k, n in parts]
         write_bytes(outputs, save({"outputs": check_predictions(work, torch.cat(shares))}))
-    held_out_file(work, run, load(outputs.read_bytes())["outputs"])
+    held_out_file(work, run, read_predictions(outputs, work, len(work.gallery)))
     run_tasks([Task(layer, _LAYER, {**common, "layer": layer}) for layer in missing], engine, work.note)
     shutil.rmtree(run / FOLDER, ignore_errors=True)
 
@@ -55,8 +55,7 @@ def do_images(run: str, part: Sequence[int], batch_size: int, workers: int, loca
 def _do_images(run: Path, k: int, parts: int, batch_size: int, workers: int) -> None:
     work, file = _open(str(run), batch_size, workers), _share_file(run, k, parts)
     if not (run / "outputs.safetensors").exists() and not file.exists():
-        count = len(work.gallery)
-        mine = range(k * count // parts, (k + 1) * count // parts)
+        mine = _share_of(work, k, parts)
         rows = predictions(work, mine) if mine else torch.empty(0, len(work.model.outputs))
         file.parent.mkdir(exist_ok=True)
         half = file.with_suffix(".half")  # not by `write_bytes`: the manifest would list a file that is removed later
@@ -84,6 +83,12 @@ def _samples(work: Work, run: Path, share: tuple[int, int]) -> dict[str, Samples
     return collect(
         work.network, work.gallery, run / "samples", s.per_image, s.rule, s.seed, share=share, batch=work.batch_size
     )
+
+
+def _share_of(work: Work, k: int, parts: int) -> range:
+    """The images of a process."""
+    count = len(work.gallery)
+    return range(k * count // parts, (k + 1) * count // parts)
 
 
 def _share_file(run: Path, k: int, parts: int) -> Path:

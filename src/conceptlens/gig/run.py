@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from PIL import Image
 from pydantic import ValidationError
-from safetensors.torch import load, save
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from conceptlens.core.devices import VARIABLE
 from conceptlens.core.documents import ResultMixin
 from conceptlens.core.engines import EngineName, make_engine
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_checked, read_text, write_bytes, write_text
+from conceptlens.core.files import read_text, write_bytes, write_text
 from conceptlens.core.network import offline
 from conceptlens.core.plugins import check_code, code_records, is_code, trust
 from conceptlens.core.progress import Note
@@ -44,7 +44,7 @@ from conceptlens.gig.settings import Settings
 from conceptlens.gig.validation.robustness import Kept, attack, kept_concepts, noisy
 from conceptlens.gig.validation.trajectory import trajectory
 from conceptlens.gig.validation.validation import Validation, validate
-from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions
+from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions, read_predictions
 from conceptlens.pages.markup import Html
 from conceptlens.runs.annotations import read_annotations
 from conceptlens.runs.folder import RunFolder
@@ -267,7 +267,7 @@ def _predictions(work: Work, run: RunFolder) -> Tensor:
     if not path.exists():
         outputs = check_predictions(work, predictions(work))
         write_bytes(path, save({"outputs": outputs}))
-    return load(read_checked(path))["outputs"]
+    return read_predictions(path, work, len(work.gallery))
 
 
 def _concepts(work: Work, run: RunFolder, held: HeldOut) -> tuple[dict[str, Samples], dict[str, LayerConcepts]]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from conceptlens.core.devices import best_device
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.progress import Note
+from conceptlens.encoders.weights_file import read_weights
 from conceptlens.gig.dictionaries.clusters import nearest
 from conceptlens.gig.dictionaries.concept_vectors import concept_vectors
 from conceptlens.gig.dictionaries.large import MOST_NUMBERS, large_concepts
@@ -128,6 +129,16 @@ def check_predictions(work: Work, outputs: Tensor) -> Tensor:
             f"{work.model.name} has exactly the same outputs for all {len(outputs)} images: its features are "
             "constant, and there are no concepts to find. Check its weights and whether the images differ."
         )
+    return outputs
+
+
+def read_predictions(path: Path, work: Work, images: int) -> Tensor:
+    """What the model said of so many images, (images, outputs), from a file."""
+    outputs = read_weights(path).get("outputs")
+    expected = (images, len(work.model.outputs))
+    if outputs is None or outputs.shape != expected or not outputs.isfinite().all():
+        found = "none" if outputs is None else f"{tuple(outputs.shape)}, not all of them finite"
+        raise UserError(f"{path}: expected outputs of shape {expected}, found {found}. Delete it and run again.")
     return outputs
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_checked, read_text, write_text
+from conceptlens.core.files import parse_json, read_checked, read_text, write_text
 from conceptlens.core.locks import lock_file
 
 FILE = "annotations.jsonl"
@@ -64,7 +64,7 @@ def read_annotations(folder: Path) -> Annotations:
         if not line:
             continue
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             kind, things, author, time = row["kind"], row["of"], str(row["author"]), str(row["time"])
             fields = {name: str(row[name]) for name in FIELDS if row.get(name) is not None}
             for thing in map(str, things):

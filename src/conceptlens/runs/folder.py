@@ -1,7 +1,6 @@
 """The run folder: everything that one training made, as plain files (docs/files.md lists them)."""
 
 import contextlib
-import json
 import os
 import platform
 import shlex
@@ -15,7 +14,15 @@ from typing import Any, Literal, get_args
 
 from conceptlens.core import manifest
 from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.core.files import check_links, read_checked, read_json, remove_leftovers, write_json, write_text
+from conceptlens.core.files import (
+    check_links,
+    parse_json,
+    read_checked,
+    read_json,
+    remove_leftovers,
+    write_json,
+    write_text,
+)
 from conceptlens.core.locks import lock_file
 from conceptlens.core.upgrades import upgrade
 
@@ -143,7 +150,7 @@ class RunFolder:
             return []
         lines = read_checked(self.history).split(b"\n")[:-1]
         try:
-            entries = [json.loads(line) for line in lines if line]
+            entries = [parse_json(line) for line in lines if line]
         except (ValueError, RecursionError) as error:
             raise UserError(f"{self.history}: a line is no JSON ({error}). Copy the run folder again.") from None
         return [upgrade(entry, where=str(self.history), schema=1) for entry in entries if isinstance(entry, dict)]

@@ -15,7 +15,7 @@ from safetensors.numpy import save
 
 from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import write_bytes, writer_of
+from conceptlens.core.files import parse_json, write_bytes, writer_of
 from conceptlens.core.upgrades import SCHEMA, upgrade
 from conceptlens.data.dataset import DataSource, Task
 
@@ -96,7 +96,7 @@ def load_predictions(run: Path, split: str = "test") -> StoredPredictions:
     try:
         with safe_open(path, "np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - the file is no mapping
-            words: dict[str, Any] = {key: json.loads(value) for key, value in (file.metadata() or {}).items()}
+            words: dict[str, Any] = {key: parse_json(value) for key, value in (file.metadata() or {}).items()}
         upgrade({"schema": words["schema"]}, where=str(path), writer=lambda: writer_of(path))
         found = StoredPredictions(
             ids=tuple(map(str, words["ids"])),

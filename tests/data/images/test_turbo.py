@@ -1,6 +1,7 @@
 """JPEGs by libjpeg-turbo: Pillow's pixels, and only for pictures that both read alike."""
 
 import io
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,3 +108,9 @@ def test_simplejpeg_gives_the_pixels_of_pillow() -> None:
         data = jpeg(subsampling=subsampling, quality=70)
         assert np.array_equal(turbo.decode_jpeg(data, 20), by_pillow(data))
     assert turbo.decode_jpeg(jpeg()[:-200], 20) is None  # cut short: Pillow says so
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_is_left_to_the_reader_that_refuses_it(library: SimpleNamespace, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    assert turbo.decode_jpeg(tmp_path / "pipe.jpg", 20) is None

@@ -106,6 +106,12 @@ def test_parquet_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         read_columns(tmp_path / "t.parquet", Problems(), expect="image")
     with pytest.raises(UserError, match="no such file"):
         read_columns(tmp_path / "u.parquet", Problems(), expect="image")
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    bounds = pa.py_buffer(b"\0\0\0\0\1\0\0\0")
+    words = pa.StringArray.from_buffers(1, bounds, pa.py_buffer(b"\xff"))
+    pq.write_table(pa.table({"image": words}), tmp_path / "v.parquet")
+    with pytest.raises(UserError, match=r"v\.parquet: not a Parquet file"):
+        read_columns(tmp_path / "v.parquet", Problems(), expect="image")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(UserError, match=r"pip install conceptlens\[parquet\]"):
         read_columns(tmp_path / "t.parquet", Problems(), expect="image")

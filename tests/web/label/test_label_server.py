@@ -4,6 +4,7 @@ import errno
 import json
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -138,3 +139,20 @@ def test_who_labels_hears_that_the_disk_is_full(server: LabelServer, monkeypatch
     with pytest.raises(urllib.error.HTTPError) as error:
         call(server, "/answer", {"image": "0.png", "answers": {"border": "sharp"}})
     assert "The disk is full" in json.load(error.value)["error"]
+
+
+def test_what_strangers_send_leaves_no_traceback(server: LabelServer, capfd: pytest.CaptureFixture[str]) -> None:
+    place = ("127.0.0.1", server.server_address[1])
+    for method in ("GET", "POST"):
+        with socket.create_connection(place, timeout=5) as client:
+            client.sendall(f"{method} http://[/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n".encode())
+            assert b" 400 " in client.recv(200)
+    gone = threading.Event()
+    server.labeling.source.read = lambda index: gone.wait(5) and Image.new("RGB", (2000, 2000))  # type: ignore[method-assign,assignment,return-value]
+    with socket.create_connection(place) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1" + bytes(7))  # closed without a word
+        client.sendall(f"GET /image?token={server.token}&id=0.png HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        time.sleep(0.1)
+    gone.set()
+    time.sleep(0.3)
+    assert "Traceback" not in capfd.readouterr().err

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -223,3 +224,20 @@ def test_a_pipe_in_a_run_folder_is_not_waited_for(own_world: World) -> None:
     client = client_of(own_world.root)
     assert len(client.get("/api/v1/runs").json()["runs"]) == 3
     assert client.get("/api/v1/runs/slots/history").json()["lines"] == []
+
+
+def test_half_of_a_character_leaves_the_others(own_world: World) -> None:
+    (own_world.slots / manifest.NAME).unlink()
+    file = own_world.slots / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), "method": "\ud800"}), "utf-8")
+    cards = {card["key"]: card for card in client_of(own_world.root).get("/api/v1/runs").json()["runs"]}
+    assert cards["group--whole"]["status"] == "done"
+    assert "surrogates not allowed" in cards["slots"]["reason"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="here names of folders are text")
+def test_a_folder_whose_name_is_no_text_leaves_the_others(own_world: World) -> None:
+    own_world.whole.rename(own_world.root / os.fsdecode(b"bad\xff"))
+    cards = {card["name"]: card for card in client_of(own_world.root).get("/api/v1/runs").json()["runs"]}
+    assert cards["slots"]["status"] == "done"
+    assert "not UTF-8. Rename it" in next(card["reason"] or "" for name, card in cards.items() if "bad" in name)

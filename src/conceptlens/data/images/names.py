@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 _WORD = re.compile(r"[a-z]+|\d+")
+_NUMBER = re.compile(r"\d{1,255}")  # no file has a longer name
 _FRACTION = re.compile(r"\d+\.\d*[1-9]\d*")
 
 
@@ -29,11 +30,13 @@ class FileNames:
     def __init__(self, files: Iterable[str]) -> None:
         self._known: dict[str, list[str]] = defaultdict(list)
         self._folder_words: dict[str, frozenset[str]] = {}
+        self._deepest = 1  # parts of a path; a cell of a table may have any number
         for file in files:
             path = PurePosixPath(file)
+            self._deepest = max(self._deepest, len(path.parts))
             for word in {file, str(path.with_suffix("")), path.name, path.stem}:
                 self._known[word.casefold()].append(file)
-            if path.stem.isdecimal():
+            if _NUMBER.fullmatch(path.stem):
                 self._known[_number(path.stem)].append(file)
 
     def find(self, word: str, near: str = "") -> str | None:
@@ -48,10 +51,10 @@ class FileNames:
             return None
         measured = _FRACTION.fullmatch(path.name) is not None  # 7.5 is a number, not the file 7 with a suffix
         names: list[str] = []
-        for tail in (path.parts[start:] for start in range(len(path.parts))):
+        for tail in (path.parts[-length:] for length in range(min(self._deepest, len(path.parts)), 0, -1)):
             shorter = PurePosixPath(*tail)
             names += [str(shorter)] if measured else [str(shorter), str(shorter.with_suffix(""))]
-        if path.stem.isdecimal() and not measured:
+        if _NUMBER.fullmatch(path.stem) and not measured:
             names.append(_number(path.stem))
         for name in names:
             if files := self._known.get(name.casefold()):

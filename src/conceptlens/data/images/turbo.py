@@ -30,7 +30,10 @@ def decode_jpeg(source: Path | bytes, at_least: int) -> npt.NDArray[np.uint8] | 
         return None
     try:
         if isinstance(source, Path):
-            if source.suffix.lower() not in (".jpg", ".jpeg") or source.stat().st_size > 4 * LARGEST:
+            # A pipe would be waited for, a device has no end: Pillow's reader refuses them.
+            if not source.is_file() or source.suffix.lower() not in (".jpg", ".jpeg"):
+                return None
+            if source.stat().st_size > 4 * LARGEST:
                 return None
             source = source.read_bytes()
         if not source.startswith(START) or any(mark in source for mark in SPECIAL):

@@ -337,7 +337,7 @@ def _read_parquet(path: Path) -> Columns:
     try:
         with pq.ParquetFile(path) as file:
             return arrow_columns(file.schema_arrow, lambda names: file.iter_batches(_CHUNK, columns=names), str(path))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not a Parquet file that can be read: {str(error).splitlines()[0]}") from None
 
 

@@ -3,7 +3,6 @@
 Only pyarrow is needed, no code of a data set is run, and images stay on disk until they are asked for.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError, did_you_mean
-from conceptlens.core.files import read_json
+from conceptlens.core.files import parse_json, read_json
 from conceptlens.core.regular import check_regular
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.labels.columns import Columns, arrow_columns
@@ -169,7 +168,7 @@ def _image_column(features: dict[str, Any], wanted: str, path: Path) -> str:
 def hub_features(schema: Any) -> dict[str, Any] | None:
     """What a hub's Parquet says of its columns; None where it says nothing that can be read."""
     try:
-        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+        features = parse_json((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return features if isinstance(features, dict) else None

@@ -4,7 +4,6 @@ An image is read when it is asked for, by its place in its shard, so the order o
 number of its processes are those of any other data.
 """
 
-import json
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import numpy as np
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import parse_json
 from conceptlens.data.checks.findings import Problems
 from conceptlens.data.dataset import UNLABELED, Examples, no_concepts
 from conceptlens.data.images.read import SUFFIXES
@@ -185,7 +185,7 @@ def _labels(name: str, key: str, suffix: str, content: bytes, config: DataConfig
     if suffix.lower() in LABELS:
         return {config.class_column: content.decode("utf-8", "replace").strip()}
     try:
-        row = json.loads(content)
+        row = parse_json(content)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{name}: {key}{suffix}: expected JSON, but {error}.") from None
     if not isinstance(row, dict):

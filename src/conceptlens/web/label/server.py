@@ -3,13 +3,14 @@
 import io
 import json
 import secrets
+import sys
 import webbrowser
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from conceptlens.core.errors import UserError
 from conceptlens.core.package_files import package_text
@@ -42,6 +43,11 @@ class LabelServer(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/?token={self.token}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no error."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
     def next(self) -> dict[str, Any]:
         """The image to label now."""
@@ -79,9 +85,20 @@ class LabelServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: LabelServer
     timeout = 30  # seconds for each step of a client
+    place: SplitResult
+
+    def parse_request(self) -> bool:
+        try:
+            if not super().parse_request():
+                return False
+            self.place = urlsplit(self.path)
+        except ValueError:  # as of `http://[`
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return False
+        return True
 
     def do_GET(self) -> None:
-        place = urlsplit(self.path)
+        place = self.place
         given = parse_qs(place.query)
         if place.path == "/":
             self._send(package_text("conceptlens.web", "label", "page.html").encode(), "text/html; charset=utf-8")
@@ -104,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             "/undo": self.server.undo,
             "/done": self.server.done,
         }
-        step = steps.get(urlsplit(self.path).path)
+        step = steps.get(self.place.path)
         if step is None:
             self.send_error(HTTPStatus.NOT_FOUND)
             return

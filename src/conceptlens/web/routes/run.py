@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from conceptlens.core.files import read_checked
+from conceptlens.core.files import parse_json, read_checked
 from conceptlens.core.upgrades import SCHEMA, upgrade
 from conceptlens.core.version import __version__
 from conceptlens.runs.results import results
@@ -84,7 +84,7 @@ def json_file(entry: RunEntry, file: str, name: str, *, absent: str | None, dama
         raise missing(f"{entry.shown}: no {name} yet.", absent)
     content = read_checked(path)
     try:
-        document = json.loads(content)
+        document = parse_json(content)
     except (ValueError, RecursionError):
         words = f"{entry.shown}/{file}: expected JSON; it is damaged."
         raise Problem(409, "broken", words, command=damaged) from None

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.files import check_links, fingerprint
+from conceptlens.data.labels.words import printable
 from conceptlens.runs.results import EARLIER_NAMES
 from conceptlens.web.server.problems import Problem, not_found
 
@@ -34,6 +35,11 @@ class RunEntry:
     shown: str  # as the user would write it
     reason: str | None = None  # why it is none
     within: str | None = None  # the key of the result folder that it lies in
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return printable(self.path.name)
 
     def file(self, name: str) -> Path | None:
         """A file of the run by its relative name, or by an earlier version's name for it; None if it is not there."""
@@ -114,25 +120,30 @@ class RunFolders:
                 found += 1
                 key = _key(inner or root.name)
                 if key in taken:
-                    key = f"{key}-{fingerprint(str(path))[:6]}"
+                    key = f"{key}-{fingerprint(os.fsencode(path))[:6]}"
                 taken.add(key)
                 holder = next((keys[above] for above in path.parents if above in keys), None)
                 keys[path] = key
-                yield RunEntry(key, path, str(Path(shown, inner)), reason, holder)
+                name = printable(str(Path(shown, inner)))
+                if printable(str(path)) != str(path):
+                    reason = f"{name}: the name of this folder is not UTF-8. Rename it."
+                yield RunEntry(key, path, name, reason, holder)
             if not found:
                 reason = (
                     f"{shown}: no run in this folder. `conceptlens train` makes one."
                     if root.is_dir()
                     else f"{shown}: this folder is gone."
                 )
-                yield RunEntry(_key(f"{root.name}-{fingerprint(str(root))[:6]}"), root, shown, reason)
+                yield RunEntry(_key(f"{root.name}-{fingerprint(os.fsencode(root))[:6]}"), root, shown, reason)
 
 
 def _key(name: str) -> str:
     """A name for addresses; what is not plain is replaced, and a hash keeps such names apart."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name.replace(os.sep, "--")).strip("-.")
     faithful = plain == name.replace(os.sep, "--")
-    return plain[:150] if faithful and len(plain) <= 150 else f"{plain[:140]}-{fingerprint(name)[:6]}".lstrip("-")
+    if faithful and len(plain) <= 150:
+        return plain
+    return f"{plain[:140]}-{fingerprint(os.fsencode(name))[:6]}".lstrip("-")
 
 
 def _runs_in(root: Path) -> Iterator[tuple[Path, str, str | None]]:

@@ -15,7 +15,7 @@ from typing import get_args
 from pydantic import ValidationError
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_checked, read_json, writer_of
+from conceptlens.core.files import parse_json, read_checked, read_json, writer_of
 from conceptlens.core.upgrades import upgrade
 from conceptlens.gig.document import Graph
 from conceptlens.gig.names import with_names
@@ -208,13 +208,13 @@ def _short(value: float) -> float:
 def _read(path: Path, shown: str) -> Graph:
     """A graph whose nodes and edges fit together."""
     try:
-        tree = upgrade(json.loads(read_checked(path, BYTES)), where=shown, writer=lambda: writer_of(path))
+        tree = upgrade(parse_json(read_checked(path, BYTES)), where=shown, writer=lambda: writer_of(path))
         if isinstance(tree, dict):
             tree.pop("schema", None)
         graph = Graph.model_validate(tree)
     except RecursionError:
         raise UserError(f"{shown}: nested too deep; not a graph that can be shown. {Graph.remedy}") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeError, json.JSONDecodeError) as error:
         raise UserError(f"{shown}: expected JSON, but {error}. {Graph.remedy}") from None
     except ValidationError as error:
         first = error.errors()[0]

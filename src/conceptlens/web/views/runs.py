@@ -1,6 +1,5 @@
 """Cards, details and histories of result folders, from their files alone; what has not changed is not read again."""
 
-import json
 import re
 import threading
 import zlib
@@ -11,7 +10,7 @@ from typing import Any
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.core.files import read_json, read_text, read_yaml
+from conceptlens.core.files import parse_json, read_json, read_text, read_yaml
 from conceptlens.core.manifest import check, has_manifest, written_at
 from conceptlens.reports.material import shown_split, value_of
 from conceptlens.runs.folder import RunFolder
@@ -170,7 +169,7 @@ def _reason(error: Exception) -> str:
 
 
 def _broken(entry: RunEntry, reason: str) -> RunCard:
-    return RunCard(key=entry.key, name=entry.path.name, folder=entry.shown, status="broken", reason=reason)
+    return RunCard(key=entry.key, name=entry.name, folder=entry.shown, status="broken", reason=reason)
 
 
 def _missing(entry: RunEntry, card: RunCard) -> dict[str, str]:
@@ -208,7 +207,7 @@ def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
     data, encoder, concepts = (_mapping(info.get(name)) for name in ("data", "encoder", "concepts"))
     return RunCard(
         key=entry.key,
-        name=entry.path.name,
+        name=entry.name,
         folder=entry.shown,
         within=entry.within,
         status=info["status"],
@@ -285,7 +284,7 @@ def _tail(path: Path) -> bytes:
 
 def _line(line: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(line, parse_constant=lambda word: None)
+        value = parse_json(line, parse_constant=lambda word: None)
     except (ValueError, RecursionError) as error:
         raise UserError(f"history.jsonl: a line is damaged ({error}). Copy the run folder again.") from None
     return value if isinstance(value, dict) else {}

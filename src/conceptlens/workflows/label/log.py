@@ -31,6 +31,8 @@ class RaterLog:
         if not _NAME.fullmatch(rater):
             raise UserError(f"--rater: expected a short name of letters and digits, found {rater!r}.")
         self.path, self.rater = folder / f"{rater}.csv", rater
+        if self.path.is_symlink():  # the folder may be a stranger's: answers would be added to any file of this user
+            raise UserError(f"{self.path}: a link; answers are not written through it. Put the file itself there.")
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Every row in order; a torn last one, of a killed process, is left out."""
