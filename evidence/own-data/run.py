@@ -77,7 +77,9 @@ def search(block: Block, given: argparse.Namespace) -> None:
     from conceptlens.encoders.contract import Cut
     from conceptlens.methods.build import Blueprint, build_pipeline
     from conceptlens.recipes.parse import load_recipe
-    from conceptlens.training.encoder_choice import _score
+    from conceptlens.runs.predictions import units_of
+    from conceptlens.stats.folds import assign_folds
+    from conceptlens.training.encoder_choice import probe_accuracy
     from conceptlens.training.epochs import with_epochs
     from conceptlens.training.records.progress import Progress
     from conceptlens.training.train import open_session
@@ -133,15 +135,14 @@ def search(block: Block, given: argparse.Namespace) -> None:
         return pipeline, found
 
     def probe(pipeline: Any, packed: Any) -> float:
-        """`encoder.name: auto`: how well a linear model of the vectors recognizes classes of validation images."""
-        found = []
-        for side in ("train", "val"):
-            tokens = [pipeline.encoder.from_stored(part) for part in packed[rows[splits[side]]].split(64)]
-            pooled = [
-                torch.cat([t.cls, t.patches.mean(1)], 1) if t.cls is not None else t.patches.mean(1) for t in tokens
-            ]
-            found.append(torch.cat(pooled).double().cpu().numpy())
-        return _score(found[0], found[1], labels[splits.train], labels[splits.val])
+        """`encoder.name: auto`: how well a linear model of the vectors recognizes classes, cross-validated."""
+        both, found = np.concatenate([splits.train, splits.val]), []
+        for part in packed[rows[both]].split(64):
+            t = pipeline.encoder.from_stored(part)
+            mean = t.patches.mean(1)
+            found.append(mean if t.cls is None else torch.cat([t.cls, mean], 1))
+        fold = assign_folds(units_of(session.source, both))
+        return probe_accuracy(torch.cat(found).double().cpu().numpy(), labels[both], fold)
 
     def trial(name: str, setting: Row, encoder: str) -> Trial:
         recipe = recipe_with(encoder, setting.get("layers", ""))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -201,10 +202,41 @@ def test_one_encoder_at_hand_is_taken_without_a_probe(monkeypatch: pytest.Monkey
 
 
 def test_the_probe_finds_classes_that_a_line_separates() -> None:
-    from conceptlens.training.encoder_choice import _score
+    from conceptlens.training.encoder_choice import probe_accuracy
 
     generator = np.random.default_rng(0)
-    labels = np.arange(60) % 2
+    labels, fold = np.arange(60) % 2, np.arange(60) // 2 % 5
     vectors = generator.normal(size=(60, 4)) + 6 * labels[:, None]
-    assert _score(vectors[:40], vectors[40:], labels[:40], labels[40:]) == 1.0
-    assert _score(vectors[:40], vectors[40:], np.zeros(40, int), labels[40:]) == 0.0
+    assert probe_accuracy(vectors, labels, fold) == 1.0
+    assert probe_accuracy(vectors, np.zeros(60, int), fold) == 0.0
+    unknown = np.where(np.arange(60) < 20, -1, 1 - labels)  # without a label an image counts nowhere
+    assert probe_accuracy(vectors, unknown, fold) == 1.0
+
+
+def test_the_probe_keeps_images_of_a_patient_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    from conceptlens.data.sources.open import open_source
+    from conceptlens.data.splits.splits import make_splits
+    from conceptlens.training import encoder_choice
+
+    recipe = load_recipe(TINY)
+    opened, _ = open_source(recipe.data, None)
+    patients = tuple(f"patient {index // 4}" for index in range(len(opened)))
+    source: Any = SimpleNamespace(task=opened.task, examples=replace(opened.examples, group=patients))
+    asked: list[Any] = []
+
+    def vectors(encoder: object, source: object, indices: Any, fit: str) -> Any:
+        return np.eye(len(patients))[indices]
+
+    def accuracy(vectors: Any, labels: Any, fold: Any) -> float:
+        asked.append((vectors.argmax(1), fold))
+        return 0.5
+
+    monkeypatch.setattr(encoder_choice, "image_features", vectors)
+    monkeypatch.setattr(encoder_choice, "probe_accuracy", accuracy)
+    splits = make_splits(source.examples, recipe.data.split, source.task, classes=opened.classes)
+    encoder_choice.probe("builtin/vit-mini", source, splits, recipe)
+    ((indices, fold),) = asked
+    assert set(indices) == set(splits.train.tolist()) | set(splits.val.tolist())
+    assert len(set(fold)) == 5
+    for patient in set(indices // 4):
+        assert len(set(fold[indices // 4 == patient])) == 1

@@ -182,7 +182,7 @@ class EncoderConfig:
         name: `builtin/vit`, `builtin/efficientnet-lite0` for photographs, `timm/NAME` for any timm model,
             `transformers/ORGANIZATION/NAME` for a vision model of transformers, `open_clip/NAME/TAG` for a CLIP's image
             tower, the name of a registered encoder, own code as `file.py:function`, or `auto`: of the built-in ones,
-            those of plug-ins and timm models in the hub's cache, the best on validation images, settled when training
+            those of plug-ins and timm models in the hub's cache, the best by a linear probe, settled when training
             starts.
         weights: A local .safetensors file to load instead of the published weights.
         pretrained: Start from published weights (downloaded by name) or, if false, from scratch.

@@ -83,7 +83,7 @@ def recipe_text(proposal: Proposal, out: Path) -> str:
         why = "without concepts: `conceptlens concepts draft` proposes some, `conceptlens label` labels images"
         lines += _section({"method": method}, why)
     encoder: dict[str, object] = {"name": "auto", "train": "none", "store": "run"}
-    why = "the best encoder at hand, chosen on validation images; kept as it is, since the images are few"
+    why = "the best encoder at hand, chosen by a linear probe; kept as it is, since the images are few"
     if len(proposal.images) > SMALL:
         encoder, why = {"name": "auto", "train": 1}, "the best encoder at hand; its last block learns"
     lines += _section({"encoder": encoder}, why)
