@@ -659,3 +659,12 @@ def test_a_mask_of_other_proportions_is_left_out(tmp_path: Path) -> None:
     source, _ = open_source(load_recipe(setup.recipe).data, ConceptSet.none())
     assert source.places is not None
     assert source.places.annotation(source.examples.ids.index("a/I4.png")).masks["object"].any()
+
+
+def test_what_a_patient_tells_is_not_seen_in_an_image() -> None:
+    told = ["smoke", "skin_cancer_history", "background_father", "itch", "biopsed", "management", "fitspatrick"]
+    columns = {"diagnosis": ["a", "b"] * 8, **{name: ["True", "False", "False", "True"] * 4 for name in told}}
+    columns["elevation"] = ["True", "True", "False", "False"] * 4
+    roles = {role.name: role.role for role in column_roles(columns)}
+    assert {roles[name] for name in told} == {"metadata"}
+    assert roles["elevation"] == "finding"
