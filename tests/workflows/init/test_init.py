@@ -668,3 +668,12 @@ def test_what_a_patient_tells_is_not_seen_in_an_image() -> None:
     roles = {role.name: role.role for role in column_roles(columns)}
     assert {roles[name] for name in told} == {"metadata"}
     assert roles["elevation"] == "finding"
+
+
+def test_two_columns_of_images_are_told(tmp_path: Path) -> None:
+    images(tmp_path / "photos", 16)
+    rows = [{"clinic": f"{n}.png", "derm": f"{8 + n}.png", "diagnosis": "ab"[n % 2]} for n in range(8)]
+    table(tmp_path / "labels.csv", rows)
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert setup.check.images == 8
+    assert "The column 'derm' names other images of the same rows, which are not used." in "\n".join(setup.assumed)

@@ -100,6 +100,11 @@ def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) ->
     proposal = Proposal(contents, table.images, {}, {})
     spoken = " and ".join(table.sources)
     proposal.assumed.append(f"{spoken}: the column {table.image_column!r} names the image.")
+    for name in table.more:
+        proposal.assumed.append(
+            f"The column {name!r} names other images of the same rows, which are not used. To use them instead, give "
+            f"`init` a table without the column {table.image_column!r}."
+        )
     if table.unmatched:
         shown = _shown(table.absent, table.unmatched)
         proposal.assumed.append(
