@@ -76,9 +76,11 @@ class Told:
         """Of several folds; they are written in the ways that all of them know."""
         ways = [way for way in parts[0].ways if all(way in part.ways for part in parts)]
         return cls(
-            tuple(unit for part in parts for unit in part.units),
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("start", "ceiling", "labels_wrong")),
-            {
+            units=tuple(unit for part in parts for unit in part.units),
+            start=np.concatenate([part.start for part in parts]),
+            ceiling=np.concatenate([part.ceiling for part in parts]),
+            labels_wrong=np.concatenate([part.labels_wrong for part in parts]),
+            ways={
                 way: {name: np.concatenate([part.ways[way][name] for part in parts]) for name in parts[0].ways[way]}
                 for way in ways
             },
