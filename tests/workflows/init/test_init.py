@@ -10,6 +10,7 @@ from PIL import Image
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.data.checks.check import check_data
 from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.workflows.init.columns import column_roles, marked_class, one_spelling, slips
@@ -659,6 +660,10 @@ def test_a_mask_of_other_proportions_is_left_out(tmp_path: Path) -> None:
     source, _ = open_source(load_recipe(setup.recipe).data, ConceptSet.none())
     assert source.places is not None
     assert source.places.annotation(source.examples.ids.index("a/I4.png")).masks["object"].any()
+    named = (tmp_path / "setup" / "images.csv").read_text().replace("a/I4_mask.png", "a/I4_mask_1.png")
+    (tmp_path / "setup" / "images.csv").write_text(named)
+    (told,) = [each for each in check_data(load_recipe(setup.recipe).data, None).findings if "mask" in each.code]
+    assert (told.level, told.count, told.examples) == ("warning", 1, ("I4_mask_1.png",))
 
 
 def test_what_a_patient_tells_is_not_seen_in_an_image() -> None:
