@@ -10,6 +10,7 @@ from PIL import Image
 
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
+from conceptlens.data.checks.check import check_data
 from conceptlens.data.sources.open import open_source
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.workflows.init.columns import column_roles, marked_class, one_spelling, slips
@@ -685,3 +686,25 @@ def test_a_mask_of_other_proportions_is_left_out(tmp_path: Path) -> None:
     source, _ = open_source(load_recipe(setup.recipe).data, ConceptSet.none())
     assert source.places is not None
     assert source.places.annotation(source.examples.ids.index("a/I4.png")).masks["object"].any()
+    named = (tmp_path / "setup" / "images.csv").read_text().replace("a/I4_mask.png", "a/I4_mask_1.png")
+    (tmp_path / "setup" / "images.csv").write_text(named)
+    (told,) = [each for each in check_data(load_recipe(setup.recipe).data, None).findings if "mask" in each.code]
+    assert (told.level, told.count, told.examples) == ("warning", 1, ("I4_mask_1.png",))
+
+
+def test_what_a_patient_tells_is_not_seen_in_an_image() -> None:
+    told = ["smoke", "skin_cancer_history", "background_father", "itch", "biopsed", "management", "fitspatrick"]
+    columns = {"diagnosis": ["a", "b"] * 8, **{name: ["True", "False", "False", "True"] * 4 for name in told}}
+    columns["elevation"] = ["True", "True", "False", "False"] * 4
+    roles = {role.name: role.role for role in column_roles(columns)}
+    assert {roles[name] for name in told} == {"metadata"}
+    assert roles["elevation"] == "finding"
+
+
+def test_two_columns_of_images_are_told(tmp_path: Path) -> None:
+    images(tmp_path / "photos", 16)
+    rows = [{"clinic": f"{n}.png", "derm": f"{8 + n}.png", "diagnosis": "ab"[n % 2]} for n in range(8)]
+    table(tmp_path / "labels.csv", rows)
+    setup = init_folder(tmp_path, out=tmp_path / "setup")
+    assert setup.check.images == 8
+    assert "The column 'derm' names other images of the same rows, which are not used." in "\n".join(setup.assumed)

@@ -15,6 +15,7 @@ from conceptlens.data.checks.identity import identity_findings
 from conceptlens.data.checks.images import Copies, copy_findings, find_copies, image_findings
 from conceptlens.data.checks.labels import class_counts, class_findings, concept_findings
 from conceptlens.data.checks.learnable import constant_findings, split_findings
+from conceptlens.data.checks.masks import mask_findings
 from conceptlens.data.checks.survey import survey_images
 from conceptlens.data.dataset import SPLITS, DataSource
 from conceptlens.data.sources.open import BUILTIN, open_source
@@ -135,6 +136,7 @@ def check_data(
     copies = find_copies(survey)
     findings += copy_findings(source, copies, side_of)
     findings += identity_findings(source)
+    findings += mask_findings(source)
     return DataReport(
         source=config.source,
         images=len(source),

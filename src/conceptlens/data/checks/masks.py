@@ -6,7 +6,7 @@ A file is a mask if its name says so (`001_mask.png`, a folder `masks`, or a nam
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -14,9 +14,11 @@ import numpy as np
 from PIL import ExifTags, Image
 
 from conceptlens.core.errors import UserError
+from conceptlens.data.checks.findings import EXAMPLES, Finding, counted
+from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.names import FileNames, words_of
 from conceptlens.data.images.read import open_image
-from conceptlens.data.regions.files import ASPECT
+from conceptlens.data.regions.files import ASPECT, RegionFiles
 
 MASK_WORDS = {
     *("mask", "masks", "maske", "masken", "masque", "masques", "mascara", "mascaras"),
@@ -70,21 +72,37 @@ def find_masks(root: Path, files: Sequence[str]) -> list[MaskFile]:
     return [MaskFile(file, image, parts[file]) for file, image, _ in named]
 
 
-def misfits(root: Path, masks: Sequence[MaskFile]) -> set[str]:
-    """Files of masks whose proportions are not those of their image, by the headers of both."""
-    known: dict[str, float | None] = {}
-
-    def proportion(file: str) -> float | None:
-        if file not in known:
-            known[file] = _proportion(root / file)
-        return known[file]
-
-    found = set()
-    for mask in masks:
-        own, wanted = proportion(mask.file), proportion(mask.image) if mask.image else None
+def misfits(pairs: Iterable[tuple[Path, Path]]) -> list[Path]:
+    """Of masks with their images those whose proportions are not the image's, by the headers of both."""
+    known: dict[Path, float | None] = {}
+    found = []
+    for mask, image in pairs:
+        for file in {mask, image} - known.keys():
+            known[file] = _proportion(file)
+        own, wanted = known[mask], known[image]
         if own is not None and wanted is not None and abs(own / wanted - 1) > ASPECT:
-            found.add(mask.file)
+            found.append(mask)
     return found
+
+
+def mask_findings(source: DataSource) -> list[Finding]:
+    """What is wrong with the masks that `data.regions` names."""
+    if not isinstance(source.places, RegionFiles):
+        return []
+    pairs = [
+        (mask, image)
+        for index, parts in source.places.masks.items()
+        if isinstance(image := source.encoded(index), Path)
+        for files in parts.values()
+        for mask in files
+    ]
+    if not (other := misfits(pairs)):
+        return []
+    message = (
+        f"{counted(len(other), 'mask')} of other proportions than the image. Maps cannot be compared with masks until "
+        "they are taken out of `data.regions`."
+    )
+    return [Finding("warning", "mask-proportions", message, len(other), tuple(file.name for file in other[:EXAMPLES]))]
 
 
 def _proportion(file: Path) -> float | None:

@@ -42,6 +42,7 @@ class RegionFiles:
 
     Attributes:
         names: Every part that is known in some image, after joining.
+        masks: The mask files of each image, by its position and by part.
     """
 
     def __init__(self, config: RegionsConfig, source: DataSource, table: str) -> None:
@@ -56,9 +57,9 @@ class RegionFiles:
         elif config.boxes:
             self._boxes = read_rows(_path(config.boxes), "boxes", config.box_columns, images)
         self._sizes = read_rows(_path(config.sizes), "sizes", ("width", "height"), images) if config.sizes else {}
-        self._masks = self._find_masks()
+        self.masks = self._find_masks()
         theirs = {row.part for rows in (*self._points.values(), *self._boxes.values()) for row in rows}
-        theirs |= {part for files in self._masks.values() for part in files}
+        theirs |= {part for files in self.masks.values() for part in files}
         for part, members in config.join.items():
             for member in members:
                 if member not in theirs:
@@ -72,7 +73,7 @@ class RegionFiles:
         Raises:
             UserError: A point or a box lies outside of the image, or a mask has other proportions.
         """
-        boxes, points, masks = self._boxes.get(index, []), self._points.get(index, []), self._masks.get(index, {})
+        boxes, points, masks = self._boxes.get(index, []), self._points.get(index, []), self.masks.get(index, {})
         if not (boxes or points or masks):
             return None
         size = self._source.read(index).size

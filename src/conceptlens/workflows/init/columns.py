@@ -37,6 +37,9 @@ METADATA_WORDS = {
     *("comment", "comments", "note", "notes", "remark", "remarks", "quality", "id", "index"),
     *("path", "file", "filename", "url", "width", "height", "rows", "columns"),
     *("top", "bottom", "left", "right", "x", "y", "w", "h"),
+    *("history", "family", "father", "mother", "smoke", "smoker", "smoking", "drink", "alcohol", "pesticide"),
+    *("pain", "hurt", "itch", "biopsy", "biopsied", "biopsed", "treatment", "therapy", "management", "difficulty"),
+    *("fitzpatrick", "fitspatrick", "modality", "magnification"),
     *("alter", "geschlecht", "datum", "bemerkung", "bemerkungen", "kommentar", "klinik", "zentrum", "gerat", "seite"),
     *("sexe", "sexo", "sesso", "edad", "eta", "fecha", "commentaire", "comentario"),
 }

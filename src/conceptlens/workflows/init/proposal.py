@@ -109,6 +109,11 @@ def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) ->
     proposal = Proposal(contents, table.images, {}, {})
     spoken = " and ".join(table.sources)
     proposal.assumed.append(f"{spoken}: the column {table.image_column!r} names the image.")
+    for name in table.more:
+        proposal.assumed.append(
+            f"The column {name!r} names other images of the same rows, which are not used. To use them instead, give "
+            f"`init` a table without the column {table.image_column!r}."
+        )
     if table.unmatched:
         shown = _shown(table.absent, table.unmatched)
         proposal.assumed.append(
@@ -228,12 +233,12 @@ def _splits_by_folder(proposal: Proposal) -> None:
 
 def _attach_masks(proposal: Proposal, sets: Sequence[tuple[str, ...]], ask: Ask) -> None:
     """A column of mask files for each part; parts that some annotated images have and others lack become findings."""
-    masks = proposal.contents.masks
-    if other := misfits(proposal.contents.root, masks):
-        shown = _shown([PurePosixPath(file).name for file in sorted(other)])
+    root, masks = proposal.contents.root, proposal.contents.masks
+    if other := misfits((root / mask.file, root / mask.image) for mask in masks if mask.image):
+        shown = _shown([file.name for file in other])
         told = f"{counted(len(other), 'mask')} of other proportions than the image, left out: {shown}."
         proposal.assumed.append(told)
-        masks = tuple(mask for mask in masks if mask.file not in other)
+        masks = tuple(mask for mask in masks if root / mask.file not in other)
     if not masks:
         return
     rows = {image: row for row, image in enumerate(proposal.images)}

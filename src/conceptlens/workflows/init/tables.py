@@ -34,6 +34,7 @@ class ImageTable:
     absent: tuple[str, ...] = ()  # what some of them name
     torn: tuple[str, ...] = ()  # images with several rows that disagree: there the cells are empty
     disputed: tuple[str, ...] = ()  # the columns in which they do
+    more: tuple[str, ...] = ()  # columns that name other images of the same rows
 
 
 def read_tables(contents: Contents) -> tuple[ImageTable | None, list[str]]:
@@ -141,21 +142,19 @@ def _sheet_name(file: str, sheet: str, several: bool) -> str:
     return f"{file}, sheet {sheet!r}" if several else file
 
 
-def _image_column(table: Columns, name: str, files: FileNames) -> tuple[int, str, list[str | None]]:
-    """How many images the column that names most of them names, its name, and the image of each row."""
-    best: tuple[int, str, list[str | None]] = (0, "", [])
+def _image_columns(table: Columns, name: str, files: FileNames) -> list[tuple[int, str, list[str | None]]]:
+    """Columns that name images: how many, the column's name, and the image of each row; first the one with most."""
+    found = []
     for column in table.columns:
         known = [files.find(value, name) if value else None for value in column.values]
         cells = [known[code] for code in column.codes.tolist()]
-        found = len({cell for cell in cells if cell})
-        if found > best[0]:
-            best = (found, column.name, cells)
-    return best
+        found.append((len({cell for cell in cells if cell}), column.name, cells))
+    return sorted(found, key=lambda each: -each[0]) or [(0, "", [])]
 
 
 def _why_not(table: Columns, name: str, files: FileNames) -> str:
     """What a table that is not used lacks."""
-    count, column, cells = _image_column(table, name, files)
+    count, column, cells = _image_columns(table, name, files)[0]
     if not count:
         shown = ", ".join(repr(column.name) for column in table.columns[:SHOWN])
         return (
@@ -170,7 +169,7 @@ def _why_not(table: Columns, name: str, files: FileNames) -> str:
 
 
 def _match(contents: Contents, name: str, table: Columns, files: FileNames) -> ImageTable | None:
-    count, image_column, cells = _image_column(table, name, files)
+    (count, image_column, cells), *others = _image_columns(table, name, files)
     if not count or count < LEAST * min(len(table), len(contents.images)):
         return _match_series(contents, name, table)
     rows: dict[str, list[int]] = {}
@@ -192,8 +191,13 @@ def _match(contents: Contents, name: str, table: Columns, files: FileNames) -> I
     texts = next(column for column in table.columns if column.name == image_column).texts()
     absent = [text for text, cell in zip(texts, cells, strict=True) if cell is None]
     some = tuple(filter(None, absent))[:SHOWN]
+    more = tuple(
+        column
+        for number, column, its in others
+        if number >= LEAST * count and rows.keys().isdisjoint(filter(None, its))
+    )
     return ImageTable(
-        (name,), image_column, tuple(rows), columns, None, len(absent), some, tuple(torn), tuple(disputed)
+        (name,), image_column, tuple(rows), columns, None, len(absent), some, tuple(torn), tuple(disputed), more
     )
 
 
@@ -264,6 +268,7 @@ def _joined(family: Sequence[ImageTable]) -> ImageTable:
         tuple(text for table in family for text in table.absent),
         tuple(image for table in family for image in table.torn),
         tuple(dict.fromkeys(name for table in family for name in table.disputed)),
+        first.more,
     )
 
 
