@@ -208,9 +208,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as library:
         with serve(*args.folders) as base:
             there = {card["kind"] for card in cards(base)}
-        folders = [*args.folders, *drawn(Path(folder), {"decomposition", "codebook", "study", "comparison"} - there)]
-        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         names = args.views.split(",")
+        shown = {kind for name in names if (kind := VIEWS[name][0])}
+        folders = [*args.folders, *drawn(Path(folder), shown - {"bottleneck"} - there)]
+        browser = library.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         if args.warm:
             found = measure_warm(browser, folders, names, args.warm)
         else:

@@ -49,7 +49,7 @@ def serve(*folders: Path) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)  # a busy machine needs them
 
 
 @contextlib.contextmanager

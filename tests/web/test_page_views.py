@@ -217,6 +217,24 @@ def test_a_view_asks_for_what_it_shows_first_at_once_and_once(
 
 @browser
 @pytest.mark.slow
+def test_a_browser_that_was_there_asks_for_no_file_of_the_page_again(base: str, chromium: Any) -> None:
+    context = chromium.new_context()
+    moved = """performance.getEntriesByType("resource")
+        .filter((each) => each.name.includes("/static/") && each.transferSize > 0).length"""
+    counts = []
+    for _ in range(2):
+        page = context.new_page()
+        page.goto(f"{base}/#/table")
+        page.wait_for_selector(".runs-table tbody tr")
+        counts.append(page.evaluate(moved))
+        page.close()
+    context.close()
+    assert counts[0] > 30
+    assert counts[1] == 0
+
+
+@browser
+@pytest.mark.slow
 def test_a_job_is_started_and_its_log_is_read(visit: Open, runs: Path) -> None:
     page = visit("#/trust?run=second")
     page.locator("main .trust-cards a[href*='command=interventions']", has_text="Start it here").click()

@@ -38,7 +38,7 @@ export function fields(options, onchange, otherwise = "the default") {
     return h(
       "div",
       { class: "job-option" },
-      h("label", { for: id }, option.name.replaceAll("_", " ")),
+      h("label", { for: id }, option.name.includes(".") ? option.name : option.name.replaceAll("_", " ")),
       inputs[option.name],
       about,
     );
