@@ -106,7 +106,7 @@ def assault_read_only(part: Part, world: World, seed: int, number: int) -> None:
                 part.found(-1, address, "server error", answer.text)
         if tree_of(place) != before:
             part.found(-1, "read-only", "changed", "files are others")
-        wanted, out = {name: content(world.run / name) for name in KEPT}, place / "out"
+        wanted, out, stopped = {name: content(world.run / name) for name in KEPT}, place / "out", 0
         for each in range(number):
             remount("rw")
             shutil.rmtree(out, ignore_errors=True)
@@ -117,6 +117,7 @@ def assault_read_only(part: Part, world: World, seed: int, number: int) -> None:
             process.wait(WAIT)
             ended = Ended(-1 if process.code is None else process.code, "", process.said)
             done = judge(part, each, "train, while it became read-only", ended)
+            stopped += "Read-only" in process.said
             remount("rw")
             if not done:
                 begun = (out / "run.json").exists()
@@ -125,6 +126,7 @@ def assault_read_only(part: Part, world: World, seed: int, number: int) -> None:
             differ = [name for name in KEPT if not (out / name).is_file() or content(out / name) != wanted[name]]
             if differ:
                 part.found(each, "became read-only, then resumed", "changed", ", ".join(differ))
+        part.more["trainings that it stopped"] = stopped
 
 
 def _to_read_only(remount: Callable[[str], None]) -> bool:

@@ -124,7 +124,7 @@ def parse_json(text: str | bytes, **options: Any) -> Any:
     They are no text: whatever says them, on the page or in a file, would fail.
     """
     value = json.loads(text, **options)
-    if (_HALF if isinstance(text, str) else _HALF_BYTES).search(text):  # type: ignore[arg-type]
+    if _HALF.search(text) if isinstance(text, str) else _HALF_BYTES.search(text):
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # two halves of one character are a character
     return value
 

@@ -4,9 +4,11 @@ A run folder may come from a stranger, and its data may be named so that a comma
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+OFFLINE = "CONCEPTLENS_OFFLINE"  # set for a process that a page has started
 _offline: ContextVar[bool] = ContextVar("offline", default=False)
 _allowed: ContextVar[bool] = ContextVar("allowed", default=False)
 
@@ -32,4 +34,4 @@ def offline() -> Iterator[None]:
 
 
 def is_offline() -> bool:
-    return _offline.get() and not _allowed.get()
+    return (_offline.get() or bool(os.environ.get(OFFLINE))) and not _allowed.get()

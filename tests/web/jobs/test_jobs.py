@@ -12,6 +12,7 @@ from conceptlens import api
 from conceptlens.core import plugins
 from conceptlens.core.errors import UserError
 from conceptlens.core.locks import lock_file
+from conceptlens.data.sources.shard_files import expand
 from conceptlens.recipes.parse import load_recipe
 from conceptlens.web.jobs import runner
 from conceptlens.web.jobs.desk import JobDesk, Request
@@ -224,6 +225,24 @@ def test_no_code_runs_in_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "recipe.yaml").write_text(f"data: shapes\nmethod: '{tmp_path}/evil.py:Evil'\n", "utf-8")
     with pytest.raises(UserError, match="allow-code"):
         load_recipe(tmp_path / "recipe.yaml", trusted=True)
+
+
+def test_a_job_asks_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipe of a served run, which may be a stranger's, may name its data by one."""
+    given: dict[str, str] = {}
+
+    def begin(words: list[str], **options: Any) -> None:
+        given.update(options["env"])
+        raise OSError("enough")
+
+    monkeypatch.setattr(runner.subprocess, "Popen", begin)
+    store = JobStore(tmp_path)
+    with pytest.raises(OSError, match="enough"):
+        runner.run_job(tmp_path / store.add("audit", ["audit", "x"], "cpu", "x").id)
+    for name in (runner.NO_CODE, runner.OFFLINE):
+        monkeypatch.setenv(name, given[name])
+    with pytest.raises(UserError, match="does not fetch it by itself"):
+        expand("memory2://shards/*.tar")
 
 
 def test_without_the_flag_nothing_starts_and_the_command_is_shown(

@@ -26,6 +26,7 @@ import psutil
 
 from conceptlens.core.engines.environment import python
 from conceptlens.core.locks import lock_file
+from conceptlens.core.network import OFFLINE
 
 PATIENCE = 30.0  # seconds that a command has to save its state before it is killed
 LONGEST = 50_000_000  # bytes of a log
@@ -80,7 +81,8 @@ def _run(folder: Path) -> int:
         return _end(folder, 2)
     words = [*python(), "-u", "-m", "conceptlens", *job["words"], "--device", job["device"]]
     # What a form names is never code, and a recipe may change after it was looked at: `core.plugins` trusts none.
-    environment = {**os.environ, NO_CODE: "1"}
+    # Nor is it an address that is asked: data of a served run may be named by one.
+    environment = {**os.environ, NO_CODE: "1", OFFLINE: "1"}
     child = subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
     )
