@@ -19,6 +19,7 @@ from conceptlens.data.dataset import DataSource
 from conceptlens.data.images.names import FileNames, words_of
 from conceptlens.data.images.read import open_image
 from conceptlens.data.regions.files import ASPECT, RegionFiles
+from conceptlens.data.sources.encoded import EncodedSource
 
 MASK_WORDS = {
     *("mask", "masks", "maske", "masken", "masque", "masques", "mascara", "mascaras"),
@@ -87,7 +88,7 @@ def misfits(pairs: Iterable[tuple[Path, Path]]) -> list[Path]:
 
 def mask_findings(source: DataSource) -> list[Finding]:
     """What is wrong with the masks that `data.regions` names."""
-    if not isinstance(source.places, RegionFiles):
+    if not isinstance(source.places, RegionFiles) or not isinstance(source, EncodedSource):
         return []
     pairs = [
         (mask, image)
