@@ -39,12 +39,14 @@ def ten_minutes(rows: list[Row]) -> str:
 
 def search(rows: list[Row]) -> str:
     """The default beside the best trial, set by set; the interval is of the mean over seeds, by Student's t."""
-    head = ("set", "training images", "seeds", "default", "best of trials")
+    head = ("set", "training images", "rate of the default", "seeds", "default", "best of trials")
     head += ("default minus best, points", "95% interval", "by seed")
     lines = []
-    for name, size in ((name, size) for name in SETS for size in SIZES):
+    rates = sorted({row["settings"]["learning_rate"] for row in rows if row["what"] == "default"})
+    for name, size, rate in ((name, size, rate) for name in SETS for size in SIZES for rate in rates):
         here = [row for row in rows if (row["set"], row["size"]) == (name, size)]
-        default = {row["seed"]: row["test"] for row in here if row["what"] == "default"}
+        defaults = [row for row in here if row["what"] == "default" and row["settings"]["learning_rate"] == rate]
+        default = {row["seed"]: row["test"] for row in defaults}
         best = {row["seed"]: row["test"] for row in here if row.get("chosen")}
         seeds = sorted(default.keys() & best.keys())
         if not seeds:
@@ -53,7 +55,15 @@ def search(rows: list[Row]) -> str:
         gaps = 100 * (one - two)
         means = f"{one.mean():.3f}", f"{two.mean():.3f}", f"{gaps.mean():+.1f}"
         lines.append(
-            (name, f"{size}", f"{len(seeds)}", *means, interval(gaps), ", ".join(f"{gap:+.1f}" for gap in gaps))
+            (
+                name,
+                f"{size}",
+                f"{rate}",
+                f"{len(seeds)}",
+                *means,
+                interval(gaps),
+                ", ".join(f"{gap:+.1f}" for gap in gaps),
+            )
         )
     return table(head, lines)
 
