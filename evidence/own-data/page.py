@@ -54,17 +54,8 @@ def search(rows: list[Row]) -> str:
         one, two = (np.array([found[seed] for seed in seeds]) for found in (default, best))
         gaps = 100 * (one - two)
         means = f"{one.mean():.3f}", f"{two.mean():.3f}", f"{gaps.mean():+.1f}"
-        lines.append(
-            (
-                name,
-                f"{size}",
-                f"{rate}",
-                f"{len(seeds)}",
-                *means,
-                interval(gaps),
-                ", ".join(f"{gap:+.1f}" for gap in gaps),
-            )
-        )
+        by_seed = ", ".join(f"{gap:+.1f}" for gap in gaps)
+        lines.append((name, f"{size}", f"{rate}", f"{len(seeds)}", *means, interval(gaps), by_seed))
     return table(head, lines)
 
 
