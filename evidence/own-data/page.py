@@ -39,8 +39,8 @@ def ten_minutes(rows: list[Row]) -> str:
 
 def search(rows: list[Row]) -> str:
     """The default beside the best trial, set by set; the interval is of the mean over seeds, by Student's t."""
-    head = ("set", "training images", "rate of the default", "seeds", "default", "best of trials")
-    head += ("default minus best, points", "95% interval", "by seed")
+    about = ("set", "training images", "rate of the default", "seeds")
+    head = (*about, "default", "best of trials", "default minus best, points", "95% interval", "by seed")
     lines = []
     rates = sorted({row["settings"]["learning_rate"] for row in rows if row["what"] == "default"})
     for name, size, rate in ((name, size, rate) for name in SETS for size in SIZES for rate in rates):
