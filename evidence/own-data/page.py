@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from folders import SEEDS, SETS, SIZES
+from numpy.typing import NDArray
+from scipy.stats import t
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -36,22 +38,48 @@ def ten_minutes(rows: list[Row]) -> str:
 
 
 def search(rows: list[Row]) -> str:
-    """The default beside the best trial, set by set."""
-    head = ("set", "training images", "seeds", "default", "best of trials", "default minus best, points", "by seed")
+    """The default beside the best trial, set by set; the interval is of the mean over seeds, by Student's t."""
+    about = ("set", "training images", "rate of the default", "seeds")
+    head = (*about, "default", "best of trials", "default minus best, points", "95% interval", "by seed")
     lines = []
-    for name, size in ((name, size) for name in SETS for size in SIZES):
+    rates = sorted({row["settings"]["learning_rate"] for row in rows if row["what"] == "default"})
+    for name, size, rate in ((name, size, rate) for name in SETS for size in SIZES for rate in rates):
         here = [row for row in rows if (row["set"], row["size"]) == (name, size)]
-        default = {row["seed"]: row["test"] for row in here if row["what"] == "default"}
+        defaults = [row for row in here if row["what"] == "default" and row["settings"]["learning_rate"] == rate]
+        default = {row["seed"]: row["test"] for row in defaults}
         best = {row["seed"]: row["test"] for row in here if row.get("chosen")}
         seeds = sorted(default.keys() & best.keys())
         if not seeds:
             continue
         one, two = (np.array([found[seed] for seed in seeds]) for found in (default, best))
         gaps = 100 * (one - two)
-        shown = ", ".join(f"{gap:+.1f}" for gap in gaps)
+        means = f"{one.mean():.3f}", f"{two.mean():.3f}", f"{gaps.mean():+.1f}"
+        by_seed = ", ".join(f"{gap:+.1f}" for gap in gaps)
+        lines.append((name, f"{size}", f"{rate}", f"{len(seeds)}", *means, interval(gaps), by_seed))
+    return table(head, lines)
+
+
+def interval(gaps: NDArray[np.float64]) -> str:
+    if len(gaps) < 2:
+        return "–"
+    low, high = t.interval(0.95, len(gaps) - 1, gaps.mean(), gaps.std(ddof=1) / len(gaps) ** 0.5)
+    return f"{low:+.1f} to {high:+.1f}"
+
+
+def validation(rows: list[Row]) -> str:
+    """What validation says of the default, of the trial it chose, and of each setting's mean trial."""
+    head = ("set", "training images", "seed", "default", "chosen", "trials above the default", "settings of the chosen")
+    lines = []
+    for default in (row for row in rows if row["what"] == "default"):
+        block = [default[key] for key in ("set", "size", "seed")]
+        here = [row for row in rows if [row[key] for key in ("set", "size", "seed")] == block]
+        best = next(row for row in here if row.get("chosen"))
+        above = sum(row["val"] > default["val"] for row in here if row is not default)
+        words = ", ".join(f"{key} {str(value).split('/')[-1]}" for key, value in best["settings"].items())
         lines.append(
-            (name, f"{size}", f"{len(seeds)}", f"{one.mean():.3f}", f"{two.mean():.3f}", f"{gaps.mean():+.1f}", shown)
+            (*map(str, block), f"{default['val']:.3f}", f"{best['val']:.3f}", f"{above} of {len(here) - 1}", words)
         )
+    lines.sort(key=lambda line: (SETS.index(line[0]), int(line[1]), int(line[2])))
     return table(head, lines)
 
 
@@ -67,7 +95,7 @@ def main() -> None:
         keep(HERE / f"{file.stem}.jsonl.gz", new, KEYS[file.stem])
     found = read(HERE / "search.jsonl.gz")
     tables = {"ten-minutes": ten_minutes(read(HERE / "ten-minutes.jsonl.gz")), "finished": finished(found)}
-    fill(HERE / "README.md", tables | {"search": search(found)})
+    fill(HERE / "README.md", tables | {"search": search(found), "validation": validation(found)})
 
 
 if __name__ == "__main__":

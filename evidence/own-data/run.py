@@ -189,6 +189,8 @@ def search(block: Block, given: argparse.Namespace) -> None:
     lines = []
     for found, _, setting in judged:
         kept = {key: value for key, value in setting.items() if has_concepts or key not in ("layers", "concept_weight")}
+        if found.name == "default":
+            kept["learning_rate"] = found.recipe.training.learning_rate
         line = {**about, "what": found.name, "settings": kept, "val": found.value, "val_concept_auc": found.tie}
         line |= {"epoch": found.epoch, "epochs": found.epochs, **tested.get(id(found), {})}
         if best is not None and found is best[0]:

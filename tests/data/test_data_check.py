@@ -151,6 +151,21 @@ def test_labels(tmp_path: Path, paint) -> None:
     assert report.ok
 
 
+def test_concepts_that_do_not_tell_the_classes_apart(tmp_path: Path, paint) -> None:
+    concepts = ConceptSet.from_yaml("classes: [a, b, c]\ngroups: {edema: {values: [x, y]}, rare: {values: [x, y]}}\n")
+    rows = []
+    for seed in range(30):
+        paint(tmp_path / f"{seed}.png", seed, size=(33, 33))
+        kind = "abc"[seed % 3]
+        rows.append(f"{seed}.png,{kind},{'x' if kind == 'a' or seed % 6 == 1 else 'y'},{'x' if seed == 5 else ''}")
+    messages = {
+        f.code: f.message
+        for f in check_data(table(tmp_path, rows, "image,class,edema,rare"), concepts, quiet=True).findings
+    }
+    # x says a, y says c, and b is never found: two of three classes
+    assert "the balanced accuracy of the class is 66.7% at most" in messages["few-concepts"]
+
+
 def test_labels_by_class_are_a_function_of_the_class(tmp_path: Path, cells: ConceptSet, paint) -> None:
     for seed in range(24):
         paint(tmp_path / ("Monocyte" if seed % 2 else "Neutrophil") / f"{seed}.png", seed)

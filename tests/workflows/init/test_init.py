@@ -143,6 +143,7 @@ def test_a_folder_alone(tmp_path: Path) -> None:
     setup = init_folder(tmp_path / "cells", out=tmp_path / "out")
     recipe = load_recipe(setup.recipe)
     assert (recipe.method["name"], recipe.concepts, recipe.data.class_column) == ("black-box", None, "class")
+    assert (recipe.encoder.train, recipe.training.learning_rate) == ("none", 1e-3)  # a linear classifier learns
     assert setup.check.classes == {"long": 12, "round": 12}
     assert "no concepts yet" in setup.text()
 

@@ -14,6 +14,7 @@ TINY_CLASS = 10
 IMBALANCE = 10
 RARE_VALUE = 5
 NEARLY = 0.98  # of the images have the most frequent value of their class
+ENOUGH = 0.8  # balanced accuracy of the class that the concept labels must allow
 
 
 def class_counts(source: DataSource) -> npt.NDArray[np.int64]:
@@ -140,6 +141,13 @@ def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Findi
         if names:
             message = f"{counted(len(names), noun)} {what}: {_few(names)}.{hint}"
             yield Finding(level, code, message, len(names), tuple(names[:EXAMPLES]))
+    best = _told_apart(labels, kinds)
+    if best is not None and best < ENOUGH:
+        message = (
+            f"The concept labels do not tell the classes apart: with all of them right, the balanced accuracy of the "
+            f"class is {best:.1%} at most. Label further concepts, or compare with method: black-box."
+        )
+        yield Finding("warning", "few-concepts", message, len(concepts.groups))
 
 
 def _class_kinds(source: DataSource) -> npt.NDArray[np.int64]:
@@ -170,6 +178,19 @@ def _follows_from_class(answers: npt.NDArray[np.int64], kinds: npt.NDArray[np.in
     table = np.zeros((int(kinds.max()) + 1, int(answers.max()) + 1), dtype=np.int64)
     np.add.at(table, (kinds[told], answers[told]), 1)
     return float(table.max(1).sum() / told.sum())
+
+
+def _told_apart(labels: npt.NDArray[np.int8], kinds: npt.NDArray[np.int64]) -> float | None:
+    """The best balanced accuracy of a reader of the labels that most images have; None if too few images have these."""
+    usual = (labels >= 0).mean(0) > 0.5
+    told = (labels[:, usual] >= 0).all(1) & (kinds >= 0)
+    if not usual.any() or told.sum() < 10:
+        return None
+    combination = np.unique(labels[told][:, usual], axis=0, return_inverse=True)[1].reshape(-1)
+    table = np.zeros((int(combination.max()) + 1, int(kinds.max()) + 1))
+    np.add.at(table, (combination, kinds[told]), 1)
+    table = table[:, table.any(0)]
+    return float((table / table.sum(0)).max(1).sum() / table.shape[1])
 
 
 def _few(names: list[str], most: int = 6) -> str:

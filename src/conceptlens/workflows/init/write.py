@@ -12,6 +12,7 @@ from conceptlens.workflows.init.proposal import SMALL, Proposal
 TABLE, CONCEPTS, RECIPE = "images.csv", "concepts.yaml", "recipe.yaml"
 FINDINGS = "findings"
 WITHOUT_CONCEPTS = "black-box"
+LINEAR_RATE = 1e-3  # of a black box on a frozen encoder (evidence/own-data)
 
 
 def write_setup(proposal: Proposal, out: Path) -> None:
@@ -87,9 +88,16 @@ def recipe_text(proposal: Proposal, out: Path) -> str:
     if len(proposal.images) > SMALL:
         encoder, why = {"name": "auto", "train": 1}, "the best encoder at hand; its last block learns"
     lines += _section({"encoder": encoder}, why)
+    training: dict[str, object] = {}
+    reasons = []
+    if encoder["train"] == "none" and not proposal.has_concepts:
+        training["learning_rate"] = LINEAR_RATE
+        reasons.append("only a linear classifier learns: at a higher rate than a whole network")
     if proposal.balanced:
-        balance = {"training": {"loss": {"class_balance": "balanced"}}}
-        lines += _section(balance, "classes differ in size; each counts the same")
+        training["loss"] = {"class_balance": "balanced"}
+        reasons.append("classes differ in size; each counts the same")
+    if training:
+        lines += _section({"training": training}, "; ".join(reasons))
     lines += _section({"seed": 0}, "another number shows how much is chance")
     lines += _section({"out": f"runs/{proposal.contents.root.resolve().name}"}, "where the run is written")
     return "\n".join(lines) + "\n"
