@@ -17,9 +17,9 @@ from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import parse_json, write_bytes, writer_of
 from conceptlens.core.upgrades import SCHEMA, upgrade
-from conceptlens.data.dataset import DataSource, Task
 
 if TYPE_CHECKING:
+    from conceptlens.data.dataset import DataSource, Task
     from conceptlens.runs.predict import Predictions
 
 FOLDER = "predictions"
@@ -33,7 +33,7 @@ class StoredPredictions:
     ids: tuple[str, ...]
     units: tuple[str, ...]  # the patient or lesion of each image; its own name where it stands alone
     classes: tuple[str, ...]
-    task: Task
+    task: "Task"
     logits: npt.NDArray[np.float32]  # (N, C)
     concept_logits: npt.NDArray[np.float32]  # (N, K)
     labels: npt.NDArray[np.int64]  # (N,), or (N, C) for a multi-label task
@@ -43,13 +43,13 @@ class StoredPredictions:
     context: npt.NDArray[np.float16] | None = None  # (N, E): what it read of the image besides; None: nothing
 
 
-def units_of(source: DataSource, indices: npt.NDArray[np.int64]) -> tuple[str, ...]:
+def units_of(source: "DataSource", indices: npt.NDArray[np.int64]) -> tuple[str, ...]:
     """What is drawn together when images are drawn again: the group, or the image itself where it has none."""
     ids, group = source.examples.ids, source.examples.group
     return tuple((group[index] if group else "") or f"image {ids[index]}" for index in indices.tolist())
 
 
-def to_stored(predictions: "Predictions", source: DataSource, thresholds: list[float]) -> StoredPredictions:
+def to_stored(predictions: "Predictions", source: "DataSource", thresholds: list[float]) -> StoredPredictions:
     """Predictions with the truth of their images, as they are kept."""
     chosen = predictions.indices
     return StoredPredictions(
@@ -68,7 +68,7 @@ def to_stored(predictions: "Predictions", source: DataSource, thresholds: list[f
 
 
 def save_predictions(
-    run: Path, split: str, predictions: "Predictions", source: DataSource, thresholds: list[float]
+    run: Path, split: str, predictions: "Predictions", source: "DataSource", thresholds: list[float]
 ) -> Path:
     """Write the predictions of a split into a run folder."""
     kept = to_stored(predictions, source, thresholds)
@@ -102,7 +102,7 @@ def load_predictions(run: Path, split: str = "test") -> StoredPredictions:
             ids=tuple(map(str, words["ids"])),
             units=tuple(map(str, words["units"])),
             classes=tuple(map(str, words["classes"])),
-            task=cast(Task, words["task"]),
+            task=cast("Task", words["task"]),
             logits=tensors["logits"],
             concept_logits=tensors["concept_logits"],
             labels=tensors["labels"],

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from conceptlens.concepts import UNKNOWN, ConceptSet
 from conceptlens.core.errors import UserError
-from conceptlens.data.dataset import Task
 from conceptlens.methods.linear_head import LinearHead
 from conceptlens.nn.heads.bottleneck import log_probability
 from conceptlens.nn.heads.probabilities import class_probabilities, concept_labels_of, concept_probabilities_of
@@ -28,6 +27,7 @@ from conceptlens.stats.finite import finite
 from conceptlens.stats.weighted import mean_known
 
 if TYPE_CHECKING:
+    from conceptlens.data.dataset import Task
     from conceptlens.methods.contract import ConceptModel, Space
 
 Floats = npt.NDArray[np.float64]
@@ -59,7 +59,7 @@ class Readout:
 
     concepts: ConceptSet
     classes: tuple[str, ...]
-    task: Task
+    task: "Task"
     thresholds: tuple[float, ...]
     ids: tuple[str, ...]
     units: tuple[str, ...]  # what is drawn together when images are drawn again

@@ -143,7 +143,7 @@ def test_an_honest_graded_reader_has_no_excess_and_a_leak_has() -> None:
         - (honest.finding("class from true labels (ceiling)").estimate.value or 0)
     )
     assert leaking.verdict.outcome == "finding"
-    assert leaking.verdict.reason.startswith("The scores carry more of the class")
+    assert leaking.verdict.reason.startswith("The scores carry more class information")
     assert (leaking.numbers["excess"] or 0) > 0.05
     assert leaking.text().splitlines()[1] == leaking.verdict.text()
     assert next(iter(leaking.without)) == "the model as it is"

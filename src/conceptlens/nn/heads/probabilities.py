@@ -2,6 +2,7 @@
 exclusive concept group one value holds, in an independent group each value may."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +11,10 @@ from scipy.special import expit, softmax
 from torch import Tensor
 
 from conceptlens.concepts import ConceptSet, Group
-from conceptlens.data.dataset import Task
 from conceptlens.stats.finite import finite
+
+if TYPE_CHECKING:
+    from conceptlens.data.dataset import Task
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,7 +59,7 @@ def concept_labels_of(logits: npt.ArrayLike, concepts: ConceptSet) -> npt.NDArra
     return labels
 
 
-def class_probabilities(logits: npt.ArrayLike, task: Task) -> Floats:
+def class_probabilities(logits: npt.ArrayLike, task: "Task") -> Floats:
     """Class logits (N, C) as probabilities: softmax, or a sigmoid each for a multi-label task."""
     values = finite(np.asarray(logits, dtype=np.float64), "class scores")
     if task == "multilabel":
