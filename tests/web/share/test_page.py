@@ -193,7 +193,7 @@ def test_corrections_are_taken_home_as_training_reads_them(
     predicted = group.locator("option").first.inner_text()
     values = [each.get_attribute("value") for each in group.locator("option:not([value='']):not([disabled])").all()]
     value = next(
-        each for each in values if each and not predicted.startswith(f"{each} (predicted")
+        each for each in values if each and not predicted.startswith(f"{each} (model")
     )  # else nothing is corrected
     group.select_option(value)
     page.get_by_label("Your name").fill("Dr Who")
