@@ -141,7 +141,7 @@ def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Findi
         if names:
             message = f"{counted(len(names), noun)} {what}: {_few(names)}.{hint}"
             yield Finding(level, code, message, len(names), tuple(names[:EXAMPLES]))
-    best = _told_apart(labels, kinds)
+    best = _class_ceiling(labels, kinds)
     if best is not None and best < ENOUGH:
         message = (
             f"The concept labels do not tell the classes apart: with all of them right, the balanced accuracy of the "
@@ -180,7 +180,7 @@ def _follows_from_class(answers: npt.NDArray[np.int64], kinds: npt.NDArray[np.in
     return float(table.max(1).sum() / told.sum())
 
 
-def _told_apart(labels: npt.NDArray[np.int8], kinds: npt.NDArray[np.int64]) -> float | None:
+def _class_ceiling(labels: npt.NDArray[np.int8], kinds: npt.NDArray[np.int64]) -> float | None:
     """The best balanced accuracy of a reader of the labels that most images have; None if too few images have these."""
     usual = (labels >= 0).mean(0) > 0.5
     told = (labels[:, usual] >= 0).all(1) & (kinds >= 0)
