@@ -29,7 +29,9 @@ SEQUENTIAL: Tree = {"randint": "uniform", "class_gradient": 0.0, "calibrate": Tr
 METHODS: dict[str, Tree] = {
     "evidence-cbm": {"method": "evidence-cbm"},
     "evidence-cbm, last layer": {"method": "evidence-cbm", "encoder": {"layers": []}},  # reads what the others read
+    "evidence-cbm, last block learns": {"method": "evidence-cbm", "encoder": {"train": 1}},
     "cbm": {"method": "cbm"},
+    "cbm, last block learns": {"method": "cbm", "encoder": {"train": 1}},
     "explicd": {"method": "explicd"},
     "ivq-cbm": {"method": "ivq-cbm"},
     "sl-cbm": {"method": {"name": "sl-cbm", **SEQUENTIAL}},  # its head reads a layer norm of the scores
@@ -39,10 +41,10 @@ METHODS: dict[str, Tree] = {
     "salf-cbm": {"method": "salf-cbm"},
     "black-box": {"method": "black-box"},
 }
-LAYERED = ("evidence-cbm", "additive-mil")  # handed several layers
+LAYERED = ("evidence-cbm", "evidence-cbm, last block learns", "additive-mil")  # handed several layers
 NO_CONCEPTS = ("additive-mil", "black-box")
 FAITHFUL = ("evidence-cbm", "explicd", "cbm")
-MAPS: dict[str, Any] = {"cbm": ("gradcam", "occlusion")}  # of the others, their own
+MAPS: dict[str, Any] = dict.fromkeys(("cbm", "cbm, last block learns"), ("gradcam", "occlusion"))  # others: their own
 RATES: dict[Any, Tree] = {rate: {"training": {"learning_rate": rate}} for rate in (3e-4, 1e-3, 3e-3)}
 PROMPTS: dict[Any, Tree] = {
     "circle": {"method": {"prompt": "circle"}},
@@ -86,6 +88,7 @@ def sets(work: Path) -> dict[str, Tree]:
     }
     ham = {"masks": str(work / "ham" / "masks_200x150"), "mask_files": {"object": "{name}_segmentation.png"}}
     no_points, no_texts = ("pf-cbm, points",), ("salf-cbm",)  # texts carry where the text tower knows the images
+    learning = ("evidence-cbm, last block learns", "cbm, last block learns")  # of the ViT
     return {
         "IDRiD": {
             "recipe": {
@@ -107,7 +110,12 @@ def sets(work: Path) -> dict[str, Tree]:
                 "concepts": "cub-112",
             },
             "encoder": LITE,
-            "without": ("sl-cbm", "dot-cbm", "salf-cbm"),  # they need a text tower, or as many minutes as all others
+            "without": (
+                "sl-cbm",
+                "dot-cbm",
+                "salf-cbm",
+                *learning,
+            ),  # they need a text tower, or as many minutes as all others
         },
         "cells off center": {
             "recipe": {"data": {"source": "blood-cells-off-center"}},
@@ -139,8 +147,8 @@ def prepare(data: Path, work: Path, names: set[str]) -> None:
 
 
 def store_of(one: Tree, name: str, method: str, work: Path) -> str:
-    """Methods that read the same layers share a token store."""
-    layers = "-layers" if method in LAYERED else ""
+    """Methods that read the same layers of the same blocks share a token store."""
+    layers = ("-layers" if method in LAYERED else "") + ("-learns" if method.endswith("learns") else "")
     return str(work / f"tokens-{name.replace(' ', '-')}{layers}{'-small' if 'small' in one else ''}")
 
 

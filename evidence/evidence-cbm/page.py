@@ -20,7 +20,9 @@ KEYS = {"tune": ("data", "method", "seed", "rate"), "rows": ("data", "method", "
 METHODS = (  # in the order of the table
     "evidence-cbm",
     "evidence-cbm, last layer",
+    "evidence-cbm, last block learns",
     "cbm",
+    "cbm, last block learns",
     "explicd",
     "ivq-cbm",
     "dot-cbm",
