@@ -222,3 +222,13 @@ def test_bad_input_is_told(own_run: Path, refuse: Refuse) -> None:
     refuse("interventions", own_run, "--threshold", "2", says="from 0 to below 1")
     refuse("interventions", own_run, "--threshold", "high", says="--threshold: expected a number, found 'high'")
     refuse("leakage", own_run, "--split", "train", says="keeps no predictions")
+
+
+def test_the_share_of_a_bypass_by_hand() -> None:
+    scores = np.array([[2.0, 0.0, 1.0], [0.0, 2.0, 1.0]])  # less their means: ±1, ∓1, 0
+    rest = np.array([[3.0, 5.0, 4.0], [4.0, 4.0, 4.0]])  # ∓0.5, ±0.5, 0: a third of what moves the scores
+    made = replace(clean(60), rest=rest, bypass="a residual", decide=lambda rows: scores)
+    assert made.bypass_share == pytest.approx(1 / 3)
+    assert "makes up 33% of what moves" in made.describe_bypass("The class head also reads {}.")
+    assert replace(made, rest=np.zeros_like(rest)).bypass_share is None
+    assert clean(60).bypass_share is None

@@ -111,6 +111,25 @@ class Readout:
         right = np.where(labels == UNKNOWN, np.nan, said == labels)
         return right if right.ndim == 1 else mean_known(right)
 
+    @cached_property
+    def bypass_share(self) -> float | None:
+        """How much of what moves the class scores from image to image is the bypass: 0 nothing, 1 everything.
+
+        Both parts less their means over images and over classes; the share of the sum of their sizes. None without a
+        bypass, and for one that adds nothing of its own (CEM's embeddings change what the concepts say).
+        """
+        if self.bypass is None or not self.rest.any():
+            return None
+        parts = (self.logits(self.bottleneck) - self.rest, self.rest)
+        concepts, rest = (np.abs(part - part.mean(0) - (part - part.mean(0)).mean(1, keepdims=True)) for part in parts)
+        return float(rest.sum() / max(rest.sum() + concepts.sum(), 1e-12))
+
+    def describe_bypass(self, words: str) -> str:
+        """A sentence that names the bypass in place of `{}`, and its share where it can be told."""
+        share = self.bypass_share
+        more = "" if share is None else f" It makes up {share:.0%} of what moves the class scores from image to image."
+        return f"{words.format(self.bypass)}{more}"
+
     @property
     def targets(self) -> list[Indices]:
         """Questions about the class with one answer each, (N,)."""

@@ -198,7 +198,7 @@ def measure_interventions(
     else:
         notes.append("No concept of these images has a label, so nothing can be corrected to the truth.")
     if readout.bypass:
-        notes.append(f"The class is also reached by {readout.bypass}, which no correction touches.")
+        notes.append(readout.describe_bypass("The class is also reached by {}, which no correction touches."))
     found = bootstrap.means(columns)
     nothing = Estimate(value=None)
     if not labeled:

@@ -185,7 +185,7 @@ def measure_leakage(
         leaks=leaks,
         false_alarm_rate=ALPHA if leaks is not None else None,
         permutations=permutations if leaks is not None else 0,
-        summary=summarize(verdict, follows, signs, readout.bypass, findings, per_concept),
+        summary=summarize(verdict, follows, signs, readout, findings, per_concept),
         findings=findings,
         concepts=per_concept,
         effective=found_effective,

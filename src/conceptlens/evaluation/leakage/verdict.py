@@ -5,6 +5,7 @@ from conceptlens.evaluation.leakage.findings import MEANING, Finding
 from conceptlens.evaluation.leakage.information import ConceptInformation
 from conceptlens.evaluation.leakage.signs import Signs
 from conceptlens.evaluation.verdict import Verdict
+from conceptlens.runs.readout import Readout
 from conceptlens.stats.estimates import Estimate
 
 FOLLOW = "Every image of a class has the same concept labels, so leakage beyond labels cannot be told from the class."
@@ -51,7 +52,7 @@ def summarize(
     verdict: Verdict,
     follows: bool,
     signs: Signs,
-    bypass: str | None,
+    readout: Readout,
     findings: list[Finding],
     concepts: list[ConceptInformation],
 ) -> str:
@@ -86,8 +87,8 @@ def summarize(
         words.append(
             "Images with equal labels hardly ever have different classes, so leakage beyond all labels cannot occur."
         )
-    if bypass:
-        words.append(f"The class head also reads {bypass}.")
+    if readout.bypass:
+        words.append(readout.describe_bypass("The class head also reads {}."))
     return " ".join(words)
 
 
