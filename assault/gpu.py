@@ -1,23 +1,26 @@
-"""Kills of trainings on a GPU: `python -m assault.gpu OUT.jsonl [--attempts 12] [--seconds 400] [--device cuda]`.
+"""Kills on a GPU: `python -m assault.gpu OUT.jsonl [--seconds 130] [--at-once 6] [--device cuda] [--seed 0]`.
 
-Small trainings on the built-in cells run beside each other. Some are never stopped, the others are killed once or twice
-behind a drawn epoch and gone on with. Each is compared with the first: equal bits are not wanted on a GPU, only that
-the killed ones differ by no more than those that nobody stopped. Then the tests that once failed on a GPU machine.
+`train`, `encode` and `decompose` on the built-in cells, small. Some of each are never stopped; the others are killed
+once or twice at a random moment of their work and gone on with. Each is compared with the first: equal bits are not
+wanted on a GPU, only that those that were killed differ from it by no more than those that nobody stopped.
 
-Everything is imported once and then forked, so this process must not touch CUDA itself.
+A row is written as soon as an attempt has ended, so that nothing is lost when the time is over. Everything is imported
+once and then forked, so this process must not touch CUDA itself.
 """
 
 import argparse
 import json
 import os
+import platform
 import random
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,150 +28,237 @@ os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # to ask whether th
 
 import yaml
 
-from assault.kills import Forked, import_all
+from assault.kills import NETWORK, Forked, import_all
 
-TESTS = (
-    "tests/nn/transport/test_sinkhorn.py",
-    "tests/gig/dictionaries/test_lasso.py",
-    "tests/data/loading/test_resident.py",
-)
-FREE = 3  # trainings that nobody stops
-
-
-def recipe(out: Path, epochs: int, limit: int) -> dict[str, Any]:
-    return {
-        "data": {"source": "blood-cells", "limit": limit},
-        "encoder": {"name": "builtin/vit-mini", "image_size": 32, "options": {"width": 32, "depth": 2, "heads": 2}},
-        "method": "evidence-cbm",
-        "training": {"epochs": epochs, "batch_size": 16, "learning_rate": 1e-3, "warmup": 1, "checkpoint_every": 3,
-                     "rank_every": 0, "threads": 1},
-        "metrics": {"bootstrap": 0, "rank_images": 4},
-        "out": str(out),
-    }  # fmt: skip
+KILLED = {"train": 14, "encode": 5, "decompose": 5}  # runs that are killed
+FREE = {"train": 3, "encode": 2, "decompose": 2}  # runs that nobody stops
+CELLS = {"source": "blood-cells"}
+ENCODER = {"name": "builtin/vit-mini", "image_size": 32, "options": {"width": 32, "depth": 2, "heads": 2}}
+WIDE = ENCODER | {"image_size": 64, "train": "none", "options": {"width": 192, "depth": 2, "heads": 4}}
+TRAINING = {"batch_size": 16, "learning_rate": 1e-3, "warmup": 1, "checkpoint_every": 1, "rank_every": 0, "threads": 1}
 
 
-def epochs_of(run: Path) -> int:
-    """How many epochs a training has behind it."""
-    with suppress(OSError):
-        return sum('"loss"' in line for line in (run / "history.jsonl").read_text("utf-8").splitlines())
-    return 0
+@dataclass(frozen=True)
+class Attempt:
+    """One command, from its start to its end."""
+
+    command: str
+    number: int  # those below FREE are never stopped
+    root: Path
+    device: str
+    epochs: int = 12
+
+    @property
+    def out(self) -> Path:
+        return self.root / f"{self.command}-{self.number}"
+
+    @property
+    def row(self) -> Path:
+        return self.out.with_suffix(".json")
+
+    @property
+    def words(self) -> list[object]:
+        end = ["--device", self.device, "--quiet"]
+        if self.command == "decompose":
+            small = ["--data", "blood-cells", "--image-size", "32", "--n", "96", "--per-image", "4", "--examples", "2"]
+            layers = ["--layers", "one", "--layers", "two", "--validate-on", "0"]
+            return ["decompose", f"{self.root / 'network.py'}:build", *small, *layers, "--out", self.out, *end]
+        recipe: dict[str, Any] = {"data": CELLS, "method": "cbm", "regularizer": "none", "out": str(self.out)}
+        if self.command == "train":
+            recipe |= {"data": CELLS | {"limit": 96}, "method": "evidence-cbm", "encoder": ENCODER}
+            recipe |= {"training": TRAINING | {"epochs": self.epochs}, "metrics": {"bootstrap": 0, "rank_images": 4}}
+            del recipe["regularizer"]
+        else:
+            recipe["encoder"] = WIDE | {"store": str(self.out)}
+        file = self.out.with_suffix(".yaml")
+        file.write_text(yaml.safe_dump(recipe))
+        return [self.command, file, *end]
+
+    @property
+    def again(self) -> list[object]:
+        """What goes on with a run that was killed."""
+        if self.command == "train" and (self.out / "run.json").exists():
+            return ["resume", self.out, "--device", self.device, "--quiet"]
+        begun = {"train": False, "encode": True, "decompose": (self.out / "settings.json").exists()}
+        return self.words if begun[self.command] else [*self.words, "--overwrite"]
+
+    @property
+    def there(self) -> int:
+        """Epochs of a training, files of the others."""
+        if self.command != "train":
+            return sum(path.is_file() for path in self.out.rglob("*"))
+        with suppress(OSError):
+            return sum('"loss"' in line for line in (self.out / "history.jsonl").read_text("utf-8").splitlines())
+        return 0
+
+    @property
+    def whole(self) -> "Attempt":
+        """The first of its kind, which nobody stops."""
+        return replace(self, number=0)
+
+    def result(self) -> dict[str, Any]:
+        """How it ended, and by what it differs from the first."""
+        row: dict[str, Any] = {"kind": "kill", "command": self.command, "number": self.number, "error": "died"}
+        with suppress(OSError):
+            row = json.loads(self.row.read_text())
+        if self.number and row.get("code") == 0:
+            try:
+                row |= differences(self.out, self.whole.out)
+            except Exception as error:
+                row["error"] = f"cannot be compared: {error!r}"
+        return row
+
+    def run(self, seed: int, work: float, ends: float) -> None:
+        """To its end, killed or not; `work` is about how long a run takes once its folder is there."""
+        draw, kills, words, began = random.Random(f"{self.command} {seed} {self.number}"), [], self.words, 0.0
+        free = self.number < FREE[self.command]
+        for last in [True] if free else [False] * draw.choice((1, 1, 2)) + [True]:
+            process, started = Forked(words), time.monotonic()
+            while not self.out.exists() and not process.wait(0.002) and time.monotonic() < ends:
+                pass
+            began = time.monotonic()
+            wait = ends - began if last else min(ends - began, draw.uniform(0.02, 0.9) * work)
+            if not process.wait(max(0.1, wait)):
+                kind = signal.SIGKILL if last else draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
+                os.kill(process.pid, kind)
+                after = round(time.monotonic() - started, 2)
+                process.wait(60)
+                if not last:
+                    kills.append({"after": after, "signal": kind.name, "there": self.there})
+            if not last:
+                words = self.again
+        row = {"kind": "kill", "command": self.command, "number": self.number, "seed": seed, "kills": kills}
+        row |= {"code": process.code, "work": round(time.monotonic() - began, 2)}
+        if process.code != 0:
+            row["error"] = "the time was over" if time.monotonic() >= ends else process.said[-500:]
+        self.row.with_suffix(".part").write_text(json.dumps(row))
+        self.row.with_suffix(".part").rename(self.row)
 
 
-def attempt(root: Path, number: int, epochs: int, limit: int, device: str, ends: float) -> None:
-    """One training to its end, killed or not; its row says how it went."""
-    draw = random.Random(f"gpu {number}")
-    out, file = root / f"run-{number}", root / f"recipe-{number}.yaml"
-    file.write_text(yaml.safe_dump(recipe(out, epochs, limit)))
-    begin: list[object] = ["train", file, "--device", device, "--quiet"]
-    words, kills, there = begin, [], 0
-    for _ in range(0 if number < FREE else draw.choice((1, 1, 2))):
-        wanted = draw.randint(there + 1, epochs - 1) if there < epochs - 1 else epochs
-        kind = draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
-        process, begun = Forked(words), time.monotonic()
-        while not process.wait(0.01) and epochs_of(out) < wanted and time.monotonic() < ends:
-            pass
-        if not process.wait(draw.uniform(0, 0.1)):
-            os.kill(process.pid, kind)
-            process.wait(max(0.1, ends - time.monotonic()))
-            there = epochs_of(out)
-            kills.append({"after": round(time.monotonic() - begun, 2), "signal": kind.name, "epochs": there})
-        words = (
-            ["resume", out, "--device", device, "--quiet"] if (out / "run.json").exists() else [*begin, "--overwrite"]
-        )
-    process = Forked(words)
-    if not process.wait(max(0.1, ends - time.monotonic())):
-        os.kill(process.pid, signal.SIGKILL)
-    row = {"kind": "kill", "number": number, "kills": kills, "code": process.code}
-    if process.code != 0:
-        row["error"] = process.said[-300:] or "the time was over"
-    (root / f"row-{number}.json").write_text(json.dumps(row))
-
-
-def compare(run: Path, whole: Path) -> dict[str, Any]:
-    """By what a run differs from the first one."""
+def differences(run: Path, whole: Path) -> dict[str, Any]:
+    """By what a run differs from the first of its kind."""
     from safetensors.numpy import load_file
 
-    def losses(folder: Path) -> list[float]:
-        lines = map(json.loads, (folder / "history.jsonl").read_text("utf-8").splitlines())
-        return [line["loss"] for line in lines if "loss" in line]
+    def kept(folder: Path) -> dict[str, Any]:
+        import numpy as np
 
-    one, other = (load_file(folder / "model" / "weights.safetensors") for folder in (run, whole))
-    a, b = (load_file(folder / "predictions" / "test.safetensors") for folder in (run, whole))
-    mine, theirs = losses(run), losses(whole)
-    return {
-        "weights": max(float(abs(one[name].astype(float) - other[name]).max()) for name in other if other[name].size),
-        "largest weight": max(float(abs(value).max()) for value in other.values() if value.size),
-        "loss, relative": max(abs(x / y - 1) for x, y in zip(mine, theirs, strict=True)),
-        "scores": "logits",
-        "largest difference of scores": float(abs(a["logits"] - b["logits"]).max()),
-        "largest score": float(abs(b["logits"]).max()),
-        "same predictions": bool((a["logits"].argmax(1) == b["logits"].argmax(1)).all()),
-        "epochs": len(theirs),
+        tensors: dict[str, Any] = {}
+        for file in sorted(folder.rglob("*")):
+            name = str(file.relative_to(folder))
+            if file.suffix == ".npy":
+                bits = np.load(file, allow_pickle=False)  # of a store: the bits of half precision
+                short = bits.dtype == np.int16 and "bfloat16" not in (folder / "store.json").read_text("utf-8")
+                tensors[name] = bits.view(np.float16) if short else (bits.astype(np.int32) << 16).view(np.float32)
+            elif file.suffix == ".safetensors" and not name.startswith("state/"):
+                tensors |= {f"{name}:{key}": value for key, value in load_file(file).items()}
+        return tensors
+
+    one, other = kept(run), kept(whole)
+    if sorted(one) != sorted(other) or any(one[name].shape != other[name].shape for name in other):
+        return {"error": f"other tensors: {sorted(one.keys() ^ other.keys())[:5]}"}
+    filled = [name for name in other if other[name].size and other[name].dtype.kind in "fiub"]
+    row: dict[str, Any] = {
+        "tensors": len(other),
+        "equal tensors": sum(one[name].tobytes() == other[name].tobytes() for name in other),
+        "difference": max(float(abs(one[name].astype(float) - other[name].astype(float)).max()) for name in filled),
+        "largest": max(float(abs(other[name].astype(float)).max()) for name in filled),
     }
+    history = [folder / "history.jsonl" for folder in (run, whole)]
+    if all(file.exists() for file in history):
+        lines = [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in history]
+        mine, theirs = ([line["loss"] for line in each if "loss" in line] for each in lines)
+        weights = "model/weights.safetensors:"
+        a, b = (tensors["predictions/test.safetensors:logits"] for tensors in (one, other))
+        row |= {
+            "weights": max(
+                float(abs(one[name].astype(float) - other[name].astype(float)).max())
+                for name in filled
+                if name.startswith(weights)
+            ),
+            "loss, relative": max(abs(x / y - 1) for x, y in zip(mine, theirs, strict=True)),
+            "scores": "logits",
+            "largest difference of scores": float(abs(a - b).max()),
+            "largest score": float(abs(b).max()),
+            "same predictions": bool((a.argmax(1) == b.argmax(1)).all()),
+            "epochs": len(theirs),
+        }
+    return row
 
 
-def tests(seconds: float, report: Path) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--junitxml={report}", *TESTS]
-    words += ["-k", "line_by_line or in_order", "--maxfail=9"]
-    return subprocess.Popen(
-        ["timeout", str(round(seconds)), *words], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
-    )
+class Pool:
+    """Attempts beside each other, each in a process that this one forks; it yields their rows as they end."""
+
+    def __init__(self, out: Path, seed: int, at_once: int, ends: float) -> None:
+        self.out, self.seed, self.at_once, self.ends = out, seed, at_once, ends
+        self.work: dict[str, float] = {}
+
+    def run(self, attempts: list[Attempt]) -> Iterator[dict[str, Any]]:
+        waiting, running, ended = attempts[::-1], dict[int, Attempt](), list[Attempt]()
+        while running or (waiting and time.monotonic() < self.ends):
+            while waiting and len(running) < self.at_once and time.monotonic() < self.ends:
+                attempt = waiting.pop()
+                if (child := os.fork()) == 0:
+                    with suppress(BaseException):
+                        attempt.run(self.seed, self.work.get(attempt.command, 5.0), self.ends)
+                    os._exit(0)
+                running[child] = attempt
+            child, _ = os.wait()
+            ended.append(running.pop(child))
+            for attempt in [each for each in ended if each.whole.row.exists() or not running]:
+                ended.remove(attempt)
+                row = attempt.result()
+                with self.out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+                yield row
 
 
-def rows_of(report: Path) -> list[dict[str, Any]]:
-    """What became of each test."""
-    if not report.exists():
-        return [{"kind": "test", "test": " ".join(TESTS), "outcome": "failed", "detail": "the time was over"}]
-    rows = []
-    for case in ET.parse(report).iter("testcase"):
-        bad = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
-        outcome = "passed" if bad is None else "skipped" if bad.tag == "skipped" else "failed"
-        name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
-        detail = "" if bad is None else (bad.get("message") or "")[:500]
-        seconds = round(float(case.get("time") or 0), 2)
-        rows.append({"kind": "test", "test": name, "outcome": outcome, "seconds": seconds, "detail": detail})
-    return rows
+def machine() -> dict[str, str]:
+    """Where this runs, without touching the GPU."""
+    import torch
+
+    words = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    gpu = "none"
+    with suppress(OSError):
+        gpu = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or gpu
+    return {"kind": "kills on", "gpu": gpu, "torch": torch.__version__, "python": platform.python_version()}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--attempts", type=int, default=12)
-    parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--limit", type=int, default=96)
-    parser.add_argument("--seconds", type=float, default=400.0)
+    parser.add_argument("--seconds", type=float, default=130.0, help="after everything is imported")
+    parser.add_argument("--at-once", type=int, default=6)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    ends = time.monotonic() + args.seconds
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="assault-") as place:
         root = Path(place)
-        tested = tests(args.seconds, root / "tests.xml")
-        first = root / "first.yaml"
-        first.write_text(yaml.safe_dump(recipe(root / "first", 1, 16)))
-        import_all(["train", first, "--device", "cpu", "--quiet"])
-        children = []
-        for number in range(args.attempts):
-            child = os.fork()
-            if child == 0:
-                with suppress(BaseException):
-                    attempt(root, number, args.epochs, args.limit, args.device, ends)
-                os._exit(0)
-            children.append(child)
-        for child in children:
-            os.waitpid(child, 0)
-        rows = []
-        for number in range(args.attempts):
-            file = root / f"row-{number}.json"
-            row = json.loads(file.read_text()) if file.exists() else {"kind": "kill", "number": number, "error": "died"}
-            if number and row.get("code") == 0 and (root / "run-0" / "metrics.json").exists():
-                row |= compare(root / f"run-{number}", root / "run-0")
-            rows.append(row)
-        tested.wait()
-        rows += rows_of(root / "tests.xml")
-        args.out.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    kills = sum(len(row.get("kills", [])) for row in rows)
-    print(f"{kills} kills; {[row.get('code') for row in rows if row['kind'] == 'kill']}")
-    return 0
+        (root / "network.py").write_text(NETWORK)
+        for command in ("train", "decompose"):
+            import_all(Attempt(command, 99, root, "cpu", 2).words)
+        print(f"{time.monotonic() - began:.0f} s: everything is imported", flush=True)
+        pool = Pool(args.out, args.seed, args.at_once, time.monotonic() + args.seconds)
+        with args.out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(machine()) + "\n")
+        count = {"kills": 0, "ended": 0, "late": 0, "failed": 0}
+        free = [Attempt(name, each, root, args.device) for name in FREE for each in range(FREE[name])]
+        killed = [
+            Attempt(name, FREE[name] + each, root, args.device)
+            for each in range(max(KILLED.values()))
+            for name in KILLED
+            if each < KILLED[name]
+        ]
+        for attempts in (free, killed):
+            for row in pool.run(attempts):
+                if not row.get("kills") and row.get("code") == 0:
+                    pool.work[row["command"]] = row["work"]
+                count["kills"] += len(row["kills"]) if row.get("code") == 0 else 0
+                late = row.get("error") == "the time was over"
+                count["late" if late else "failed" if "error" in row else "ended"] += 1
+                print(f"{time.monotonic() - began:.0f} s: {json.dumps(row)[:400]}", flush=True)
+    print("{ended} runs ended, {late} had no time, {failed} failed; {kills} kills in those that ended".format(**count))
+    return 1 if count["failed"] else 0
 
 
 if __name__ == "__main__":
