@@ -77,13 +77,8 @@ def _table(path: Path) -> Iterator[Row]:
         yield from csv.DictReader(file)
 
 
-def make_folder(name: str, data: Path, size: int, seed: int, out: Path) -> Path:
-    """A folder with a sheet of `size` training images and a given split, photographs beside it."""
-    folder = out / f"{name}-{size}-{seed}"
-    if (folder / "sheet.csv").exists():
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "photos").mkdir(parents=True)
+def drawn(name: str, data: Path, size: int, seed: int) -> Iterator[tuple[Path, Row]]:
+    """The images of a folder and their rows of the sheet, the side among them; the first cell names the image."""
     groups: dict[str, dict[str, list[tuple[Path, Row]]]] = {"train": {}, "val": {}, "test": {}}
     for image, row, group, side in rows_of(name, data, seed):
         groups[side].setdefault(group, []).append((image, row))
@@ -91,16 +86,27 @@ def make_folder(name: str, data: Path, size: int, seed: int, out: Path) -> Path:
     for names in pool.values():
         random.Random(seed).shuffle(names)
     wanted = {"train": size, "val": size // 2, "test": TEST}
-    sheet: list[Row] = []
     for side, number in wanted.items():
         source = side if pool[side] else "train"
         while number > 0 and pool[source]:
             for image, row in groups[source][pool[source].pop(0)]:
-                named = next(iter(row))
-                photo = folder / "photos" / f"{Path(row[named]).stem}{image.suffix}"
-                shutil.copy(image, photo)
-                sheet.append({**row, named: photo.name, "split": side})
+                yield image, {**row, "split": side}
                 number -= 1
+
+
+def make_folder(name: str, data: Path, size: int, seed: int, out: Path) -> Path:
+    """A folder with a sheet of `size` training images and a given split, photographs beside it."""
+    folder = out / f"{name}-{size}-{seed}"
+    if (folder / "sheet.csv").exists():
+        return folder
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "photos").mkdir(parents=True)
+    sheet: list[Row] = []
+    for image, row in drawn(name, data, size, seed):
+        named = next(iter(row))
+        photo = folder / "photos" / f"{Path(row[named]).stem}{image.suffix}"
+        shutil.copy(image, photo)
+        sheet.append({**row, named: photo.name})
     with (folder / "sheet.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(sheet[0]))
         writer.writeheader()

@@ -3,25 +3,38 @@
     python evidence/own-data/run.py init DATA WORK                    folders with a sheet, and `init`'s recipes
     python evidence/own-data/run.py search DATA WORK OUT.jsonl        default and trials, seed by seed
     python evidence/own-data/run.py check DATA WORK OUT.jsonl         defaults by `conceptlens train`, to compare
+    python evidence/own-data/run.py pack DATA SMALL                   only the files of DATA that the blocks read
 
 DATA holds the packs `wbcatt_128`, `idrid_384`, `ham10000_200x150` (with `ham10000_split.csv`) and `cub_144` as they are
 published. For every set, size and seed there is a folder with a sheet: 100 or 300 training images, half as many for
 validation, at most 500 for the test. `init` writes its recipe. That recipe, the default, is trained, and so are 20
 trials drawn from `SPACE` with the same seed. The trial that is best on validation is tested, and so is the default. The
 encoder stays as it is in all of them, so that all trials that read the same tokens are trained side by side
-(`together.py`). A block's rows are written when they are known; what is there is not done again.
+(`together.py`): the default is a part of a block, and so are the trials of an encoder and its layers.
+
+It can be stopped at any time. Each part is added to `OUT.parts.jsonl` as it ends, a block's rows to OUT when its last
+part is known, and what is there is not done again. Each part tests the trial that validation found best in it; of these
+tests, a block's rows hold only that of its best trial.
 """
 
 import argparse
 import json
 import multiprocessing
+import os
+import platform
 import random
+import shutil
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from folders import SEEDS, SETS, SIZES, make_folder
+from folders import SEEDS, SETS, SIZES, drawn, make_folder
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import raw_rows  # a neighbor
 
 TRIALS = 20
 ENCODERS = ("builtin/vit", "builtin/efficientnet-lite0")
@@ -39,6 +52,9 @@ VALIDATIONS = 25  # of a trial with a number of epochs
 MOST_STORED = 1000  # images of a set that an encoder remembers from block to block
 Row = dict[str, Any]
 Block = tuple[str, int, int]
+Part = str  # "default", or the encoder and layers that some trials share
+PARTS = ("default", *(f"{encoder} {layers}" for encoder in ENCODERS for layers in ("several", "last")))
+COSTLY = ("blood-cells", "birds", "idrid", "skin")  # first, so that the processes end together
 STORED: dict[tuple[str, str], dict[str, Any]] = {}  # set and encoder → image → what a store would keep of it
 
 
@@ -65,8 +81,8 @@ def settings_of(number: int, seed: int) -> list[Row]:
     return [{key: draw.choice(values) for key, values in SPACE.items()} for _ in range(number)]
 
 
-def search(block: Block, given: argparse.Namespace) -> None:
-    """All trainings of a block; its rows are written together, when the last is known."""
+def search(block: Block, part: Part, given: argparse.Namespace) -> list[Row]:
+    """The trainings of a part of a block."""
     import numpy as np
     import torch
     from together import Trial, train_together
@@ -159,46 +175,62 @@ def search(block: Block, given: argparse.Namespace) -> None:
         return Trial(name, with_epochs(replace(recipe, training=training), len(splits.train)))
 
     has_concepts = str(session.recipe.method["name"]) != "black-box"
-    layers = ("several", "last") if has_concepts else ("",)
-    drawn = settings_of(given.trials, block[2])
-    tokens: dict[tuple[str, str], Any] = {(name, layers[0]): encode(recipe_with(name, layers[0])) for name in ENCODERS}
-    probes = {name: probe(*tokens[name, layers[0]]) for name in ENCODERS}
-    auto = max(ENCODERS, key=lambda name: probes[name])
-    judged: list[tuple[Trial, Any, Row]] = []
-    for name in ENCODERS:
-        for layer in layers:
-            chosen = [
-                (trial(f"trial {place}", setting, name), setting)
-                for place, setting in enumerate(drawn)
-                if setting["encoder"] == name and (not has_concepts or setting["layers"] == layer)
-            ]
-            if name == auto and layer == layers[0]:
-                chosen.append((trial("default", {}, name), {"encoder": name}))
-            if chosen:
-                pipeline, packed = tokens.pop((name, layer), None) or encode(recipe_with(name, layer))
-                judge = train_together(session, pipeline, packed, rows.numpy(), [found for found, _ in chosen])
-                judged += [(found, judge, setting) for found, setting in chosen]
-    default = next(part for part in judged if part[0].name == "default")
-    trials = [part for part in judged if part[0].name != "default"]
-    best = max(trials, key=lambda part: (part[0].value, part[0].tie)) if trials else None
-    tested = {}
-    for found, judge, _ in (default, best) if best is not None else (default,):
-        tested[id(found)] = judge.test(found, splits.test, encode(found.recipe, test=True)[1])
-    about: Row = {"set": block[0], "size": block[1], "seed": block[2]}
-    sides = {side: len(splits[side]) for side in ("train", "val", "test")}
-    lines = []
-    for found, _, setting in judged:
+    layers = part.split()[-1] if has_concepts else ""
+    probes: dict[str, float] = {}
+    if part == "default":
+        probes = {name: probe(*encode(recipe_with(name))) for name in ENCODERS}
+        auto = max(ENCODERS, key=lambda name: probes[name])
+        chosen: list[tuple[Trial, Row]] = [(trial("default", {}, auto), {"encoder": auto})]
+    else:
+        chosen = []
+        for number, setting in enumerate(settings_of(given.trials, block[2])):
+            if part == f"{setting['encoder']} {setting['layers'] if has_concepts else 'several'}":
+                chosen.append((trial(f"trial {number}", setting, setting["encoder"]), setting))
+    if not chosen:
+        return []
+    recipe = recipe_with(chosen[0][1]["encoder"], layers)
+    pipeline, packed = encode(recipe)
+    judge = train_together(session, pipeline, packed, rows.numpy(), [found for found, _ in chosen])
+    best = max((found for found, _ in chosen), key=lambda found: (found.value, found.tie))
+    tested = judge.test(best, splits.test, encode(recipe, test=True)[1])
+    lines: list[Row] = []
+    for found, setting in chosen:
         kept = {key: value for key, value in setting.items() if has_concepts or key not in ("layers", "concept_weight")}
         if found.name == "default":
             kept["learning_rate"] = found.recipe.training.learning_rate
-        line = {**about, "what": found.name, "settings": kept, "val": found.value, "val_concept_auc": found.tie}
-        line |= {"epoch": found.epoch, "epochs": found.epochs, **tested.get(id(found), {})}
-        if best is not None and found is best[0]:
+        line: Row = {"what": found.name, "settings": kept, "val": found.value, "val_concept_auc": found.tie}
+        lines.append(line | {"epoch": found.epoch, "epochs": found.epochs, **(tested if found is best else {})})
+    if part == "default":
+        sides = {side: len(splits[side]) for side in ("train", "val", "test")}
+        lines[0] |= {"images": sides, "probes": probes, "device": device.type, "machine": machine()}
+    lines[0]["seconds"] = time.perf_counter() - started
+    return lines
+
+
+def machine() -> Row:
+    import torch
+
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.exists() else []
+    found: Row = {"cpu": next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")}
+    found |= {"cores": os.cpu_count(), "python": platform.python_version(), "torch": torch.__version__}
+    return found | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
+
+
+def joined(block: Block, parts: dict[Part, list[Row]]) -> list[Row]:
+    """A block's rows: of the trials, only the best on validation says what the test gave."""
+    lines = [line for part in PARTS for line in parts[part]]
+    trials = [line for line in lines if line["what"] != "default"]
+    best = max(trials, key=lambda line: (line["val"], line["val_concept_auc"])) if trials else None
+    seconds = sum(line.pop("seconds", 0.0) for line in lines)
+    for line in lines:
+        if line is best:
             line["chosen"] = True
-        if found.name == "default":
-            line |= {"images": sides, "probes": probes, "seconds": time.perf_counter() - started, "device": device.type}
-        lines.append(line)
-    write(given.out, lines)
+        elif line["what"] == "default":
+            line["seconds"] = seconds
+        else:
+            line.pop("test", None), line.pop("test_concept_auc", None)
+    return [{**dict(zip(("set", "size", "seed"), block, strict=True)), **line} for line in lines]
 
 
 def check(block: Block, given: argparse.Namespace) -> None:
@@ -221,34 +253,89 @@ def check(block: Block, given: argparse.Namespace) -> None:
     write(given.out, [{**line, "seconds": time.perf_counter() - started}])
 
 
+def pack(given: argparse.Namespace) -> None:
+    """What the blocks read of the packs, in the same places: all tables, and the images that were drawn."""
+    tables = [file for file in given.data.rglob("*") if file.is_file() and file.suffix in (".csv", ".txt")]
+    for file in {*tables, *(image for block in blocks(given) for image, _ in drawn(block[0], given.data, *block[1:]))}:
+        place = given.work / file.relative_to(given.data)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, place)
+
+
 def write(path: Path, lines: list[Row]) -> None:
-    """Added in one piece: several processes write."""
+    """Added in one piece."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         file.write("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def one(task: tuple[str, Block, argparse.Namespace]) -> None:
-    what, block, given = task
+def read(path: Path) -> list[Row]:
+    """The rows that are there; a last line that was cut off is none."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def one(task: tuple[str, Block, Part, argparse.Namespace]) -> tuple[Block, Part, list[Row] | None]:
+    what, block, part, given = task
     try:
+        from conceptlens.core.allocation import kept_memory
+
+        lines: list[Row] = []
         if what == "init":
             setup(block, given.data, given.work)
+        elif what == "check":
+            check(block, given)
         else:
-            from conceptlens.core.allocation import kept_memory
-
-            with kept_memory(what == "search"):
-                (search if what == "search" else check)(block, given)
+            with kept_memory():
+                lines = search(block, part, given)
     except Exception as error:  # one block must not end the others
         import traceback
 
-        print(f"{block}: {error!r}\n{traceback.format_exc()}", flush=True)
-    else:
-        print(f"{block}: done", flush=True)
+        print(f"{block} {part}: {error!r}\n{traceback.format_exc()}", flush=True)
+        return block, part, None
+    print(f"{block} {part}: done", flush=True)
+    return block, part, lines
+
+
+def search_all(given: argparse.Namespace) -> None:
+    """All parts that are missing, the costly first; a block is written with its last part."""
+    started, known = time.monotonic(), given.out.with_suffix(".parts.jsonl")
+    rows = read(given.out) + (raw_rows.read(given.have) if given.have else [])
+    finished = {(row["set"], row["size"], row["seed"]) for row in rows}
+    wanted = [block for block in blocks(given) if block not in finished]
+    parts: dict[Block, dict[Part, list[Row]]] = {block: {} for block in wanted}
+    for row in read(known):
+        if tuple(row["block"]) in parts:
+            parts[tuple(row["block"])][row["part"]] = row["lines"]
+    wanted.sort(key=lambda block: (COSTLY.index(block[0]), -block[1]))
+    left = [("search", block, part, given) for block in wanted for part in PARTS if part not in parts[block]]
+    print(f"{len(wanted)} blocks, {len(left)} parts", flush=True)
+
+    def finish(block: Block) -> None:
+        if len(parts[block]) == len(PARTS):
+            write(given.out, joined(block, parts[block]))
+
+    for block in wanted:
+        finish(block)
+    with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
+        pool.map(one, [("init", block, "", given) for block in wanted], chunksize=1)
+        found = pool.imap_unordered(one, left, chunksize=1)
+        for _ in left:
+            try:
+                block, part, lines = found.next(max(given.seconds - (time.monotonic() - started), 0.1))
+            except multiprocessing.TimeoutError:
+                print(f"stopped after {given.seconds:.0f} s: the same command goes on", flush=True)
+                return
+            if lines is not None:
+                write(known, [{"block": block, "part": part, "lines": lines}])
+                parts[block][part] = lines
+                finish(block)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("init", "search", "check"))
+    parser.add_argument("what", choices=("init", "search", "check", "pack"))
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
     parser.add_argument("out", type=Path, nargs="?")
@@ -257,21 +344,17 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--have", type=Path, help="a file like OUT: its blocks are not done again")
+    parser.add_argument("--seconds", type=float, default=1e6, help="then it ends, and what runs is given up")
     parser.add_argument("--limit-epochs", type=int, default=0, help="to try the script")
     given = parser.parse_args()
-    done = set()
-    if given.out is not None and given.out.exists():
-        rows = [json.loads(line) for line in given.out.read_text().splitlines()]
-        name = "default" if given.what == "search" else "default by conceptlens train"
-        done = {(row["set"], row["size"], row["seed"]) for row in rows if row["what"] == name}
-    tasks = [(given.what, block, given) for block in blocks(given) if block not in done]
-    if given.processes > 1:
-        with multiprocessing.get_context("spawn").Pool(given.processes) as pool:
-            for _ in pool.imap_unordered(one, tasks, chunksize=1):
-                pass
+    if given.what == "pack":
+        pack(given)
+    elif given.what == "search":
+        search_all(given)
     else:
-        for task in tasks:
-            one(task)
+        for block in blocks(given):
+            one((given.what, block, "", given))
 
 
 if __name__ == "__main__":
