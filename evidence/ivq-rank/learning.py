@@ -1,17 +1,19 @@
 """Two questions of the IVQ-CBM paper with encoders that learn: rank, and Table 1. One line of ROWS a finished training.
 
-    python evidence/ivq-rank/learning.py DATA WORK ROWS [--experiment rank|table1] [--seconds 290] [--processes 6]
+    python evidence/ivq-rank/learning.py WORK ROWS [--experiment rank|table1] [--seconds 290] [--processes 6] [--sets …]
 
-DATA holds wbcatt_128/, ham10000_200x150/ and ham10000_split.csv. Every training is the package's own (`start_run`,
-which `conceptlens train` calls, without the page); images are decoded once for all trainings, to the same bytes.
+WORK holds what `conceptlens data prepare` wrote for blood-cells, ham10000, idrid and cub, or small copies of it
+(`travel.py`); a set that is not there is left out. Every training is the package's own (`start_run`, which
+`conceptlens train` calls, without the page); images are decoded once for all trainings, to the same bytes.
 
 rank: patch rank of validation images by epoch while the whole encoder learns: EfficientNet-Lite0 (ImageNet, no loss on
 patches) and the built-in ViT's network from scratch. Eq. 9's losses joint as printed (logits, the class's gradient
 reaches everything), regularizer IVQ, plain L2 or none. The weights 0.01, 0.1 and 1 are tried for both with seed 0;
 validation (mean of balanced accuracy and concept AUC) chooses for further seeds. `released`: the published code at its
 weight of 1.
-table1: the last two blocks of builtin/vit learn, IVQ on for ivq-cbm; gradient-trained methods of the paper's Table 1 as
-their papers say (not the package's own bottleneck), evidence-cbm and a black box; two rates, chosen likewise.
+table1: the last two blocks of builtin/vit learn (of blood cells and HAM10000 then the whole encoder, at a third of the
+rate), IVQ on for ivq-cbm; gradient-trained methods of the paper's Table 1 as their papers say (not the package's own
+bottleneck), evidence-cbm and a black box; two rates, chosen likewise.
 """
 
 import argparse
@@ -36,6 +38,7 @@ ENCODERS: Tree = {
     "vit from scratch": {"name": "builtin/vit", "pretrained": False, "train": "all", "learning_rate": 3.0e-4},
 }
 EPOCHS = {"efficientnet-lite0": 6, "vit from scratch": 12}
+TABLE1_EPOCHS = {"blood cells": 6, "HAM10000": 6, "IDRiD": 40, "CUB": 20}
 TABLE1: Tree = {
     "ivq-cbm": {"method": {"name": "ivq-cbm", **JOINT}},
     "black-box": {"method": {"name": "black-box"}},
@@ -51,8 +54,10 @@ TABLE1: Tree = {
 SETS: Tree = {
     "blood cells": {"data": {"source": "blood.csv", "images": "blood"}, "concepts": "blood-cells"},
     "HAM10000": {"data": {"source": "ham10000.csv", "images": "ham10000"}, "concepts": "dermoscopy"},
+    "IDRiD": {"data": {"source": "idrid.csv", "images": "idrid"}, "concepts": "fundus"},
+    "CUB": {"data": {"source": "cub/images.csv"}, "concepts": "cub-112"},
 }
-SIZES = (112, 224)
+RANK_SETS = ("blood cells", "HAM10000")  # of the rank experiment, and of whole encoders
 SCORES = (
     ("class", "accuracy"),
     ("class", "balanced_accuracy"),
@@ -60,8 +65,8 @@ SCORES = (
     ("concept", "auc_within_class"),
     ("concept", "balanced_accuracy"),
 )
-CELL = ("experiment", "code", "data", "encoder", "regularizer", "weight", "method", "rate", "cell")
-SHOWN = ("data", "encoder", "regularizer", "weight", "method", "rate", "seed", "code", "seconds", "failed")
+CELL = ("experiment", "code", "data", "encoder", "regularizer", "weight", "method", "rate", "train", "cell")
+SHOWN = ("data", "encoder", "regularizer", "weight", "method", "rate", "train", "seed", "code", "seconds", "failed")
 
 
 def recipe_of(task: Tree, work: Path, tiny: bool) -> Tree:
@@ -87,11 +92,15 @@ def recipe_of(task: Tree, work: Path, tiny: bool) -> Tree:
         if released:
             training |= {"warmup": 0.5, "schedule_by": "step"}
     else:
-        recipe["encoder"] = {"name": "builtin/vit", "train": 2}
+        recipe["encoder"] = {"name": "builtin/vit", "train": task["train"]}
+        if task["train"] == "all":
+            recipe["encoder"]["learning_rate"] = task["rate"] / 3
         recipe |= TABLE1[task["method"]]
         if task["method"] in ("mvp-cbm", "evidence-cbm"):
             recipe["encoder"]["layers"] = "all" if task["method"] == "mvp-cbm" else "several"
-        training |= {"epochs": 6, "learning_rate": task["rate"]}
+        training |= {"epochs": TABLE1_EPOCHS[task["data"]], "learning_rate": task["rate"]}
+        if task["data"] == "CUB":
+            training["batch_size"] = 128
     recipe["training"] = training | ({"epochs": 1} if tiny else {})
     return recipe
 
@@ -259,25 +268,38 @@ class Line:
                 self.add(priority, keep | {"seed": seed, "chosen": True})
 
 
-def plan(experiment: str) -> Line:
+def plan(experiment: str, sets: list[str]) -> Line:
     line = Line()
-    for data in SETS if experiment != "table1" else ():
+    for data in (name for name in RANK_SETS if name in sets and experiment != "table1"):
         for encoder in ENCODERS:
             for name in ("none", "ivq", "l2"):
                 same = {"experiment": "rank", "code": "printed", "data": data, "encoder": encoder, "regularizer": name}
                 trials: list[Tree] = [same | {"weight": weight} for weight in (WEIGHTS if name != "none" else (0.0,))]
-                line.cell(trials, 0, {1: 1, 2: 4})
-                line.cell([same | {"code": "released", "weight": float(name != "none")}], 3, {1: 6, 2: 7})
-    for data in SETS if experiment != "rank" else ():
+                first = 0 if data == "blood cells" else 2
+                line.cell(trials, first, {1: first + 1, 2: first + 1})
+                line.cell([same | {"code": "released", "weight": float(name != "none")}], 6, {1: 7, 2: 7})
+    for data in sets if experiment != "rank" else ():
         for method in TABLE1:
-            trials = [{"experiment": "table1", "data": data, "method": method, "rate": rate} for rate in RATES]
-            line.cell(trials, 2 if method != "dot-cbm" else 9, {1: 5, 2: 8} if method != "dot-cbm" else {1: 10, 2: 11})
+            for train in (2, "all") if data in RANK_SETS else (2,):
+                first = (4 if data == "CUB" else 2) + 4 * (train == "all") + 8 * (method == "dot-cbm")
+                same = {"experiment": "table1", "data": data, "method": method, "train": train}
+                line.cell([same | {"rate": rate} for rate in RATES], first, {1: first + 1, 2: first + 1})
     return line
+
+
+def named(task: Tree) -> tuple[Any, ...]:
+    """What tells a training from others, so that a second call goes on from the rows of the first."""
+    return (*(task.get(name) for name in CELL if name != "cell"), task["seed"])
+
+
+def sizes_of(name: str, experiment: str) -> list[int]:
+    """Sides in pixels at which a set is read."""
+    return [112] * (experiment != "rank" or name in RANK_SETS) + [224] * (experiment != "table1" and name in RANK_SETS)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for name in ("data", "work", "rows"):
+    for name in ("work", "rows"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--seconds", type=float, default=290)
     parser.add_argument("--processes", type=int, default=6)
@@ -285,26 +307,23 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="a try on a CPU")
     parser.add_argument("--most", type=int, default=10**9)
     parser.add_argument("--experiment", choices=("both", "rank", "table1"), default="both")
-    given = parser.parse_args()
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    given = parser.parse_intermixed_args()
     began = time.time()
     signal.signal(signal.SIGTERM, lambda *anything: sys.exit(1))  # leaves no worker behind
     given.work.mkdir(parents=True, exist_ok=True)
-    from conceptlens.workflows.prepare.prepare import write_set
-    from conceptlens.workflows.prepare.sets import blood_cells, ham10000
-
-    if not (given.work / "ham10000.csv").exists():
-        print(write_set(given.work, "blood", blood_cells(given.data / "wbcatt_128")), flush=True)
-        skin = ham10000(given.data / "ham10000_200x150", given.data / "ham10000_split.csv")
-        print(write_set(given.work, "ham10000", skin), flush=True)
+    sets = [name for name in given.sets if (given.work / SETS[name]["data"]["source"]).exists()]
     spawn = mp.get_context("spawn")
-    line, finished = plan(given.experiment), 0
+    line, finished = plan(given.experiment, sets), 0
+    earlier = [json.loads(text) for text in given.rows.read_text().splitlines()] if given.rows.exists() else []
+    known = {named(row): row for row in earlier if "failed" not in row}
     busy: list[Any] = []
     import threading
 
     sharing = threading.Thread(target=share_device, args=(given.work.resolve(),))
     if not given.tiny:
         sharing.start()
-        files = [(given.work, name, size) for size in SIZES for name in SETS]
+        files = [(given.work, name, size) for name in sets for size in sizes_of(name, given.experiment)]
         with spawn.Pool(given.processes) as decoders:
             decoders.map(decode, [(*file, -1, 0) for file in files])
             parts = [(*file, part, given.processes) for file in files for part in range(given.processes)]
@@ -317,6 +336,9 @@ def main() -> None:
         while (line.heap or busy) and time.time() - began < given.seconds and finished < given.most:
             while line.heap and len(busy) < given.processes:
                 _, _, task = heapq.heappop(line.heap)
+                if named(task) in known:
+                    line.done(known[named(task)] | {"cell": task["cell"]})
+                    continue
                 busy.append(pool.apply_async(perform, ((task, given.work, given.tiny),)))
             ready = [result for result in busy if result.ready()]
             busy = [result for result in busy if result not in ready]
