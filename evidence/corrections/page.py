@@ -1,4 +1,4 @@
-"""Writes the tables of README.md from choose, rates, test, few and heads (`.jsonl.gz`), and the figure.
+"""Writes the tables of README.md from choose, rates, test, few, learn and heads (`.jsonl.gz`), and the figure.
 
 python evidence/corrections/page.py [ROWS.jsonl …]    with files: takes their rows into the folder first
 """
@@ -142,8 +142,8 @@ if __name__ == "__main__":
         new = [json.loads(line) for line in file.read_text().splitlines()]
         rows = [{**row, "presets": FINAL} for row in new] if file.stem == "test" else new
         keep(HERE / f"{file.stem}.jsonl.gz", rows, KEYS)
-    choose, test, heads, rates, few = (
-        read(HERE / f"{name}.jsonl.gz") for name in ("choose", "test", "heads", "rates", "few")
+    choose, test, heads, rates, few, learn = (
+        read(HERE / f"{name}.jsonl.gz") for name in ("choose", "test", "heads", "rates", "few", "learn")
     )
     order = {name: place for place, name in enumerate(("blood cells", "blood cells, few", "shapes", "shapes, few"))}
     choose.sort(key=lambda row: (order[row["data"]], row["method"]))
@@ -151,6 +151,11 @@ if __name__ == "__main__":
         "choose": settings_table(choose, ("data", "method", "setting")),
         "test": settings_table(marked(test), ("method",)),
     }
-    tables |= {"heads": heads_table(heads), "rates": rates_table(rates), "few": few_table(few)}
+    tables |= {
+        "learn": settings_table(learn, ("method",)),
+        "heads": heads_table(heads),
+        "rates": rates_table(rates),
+        "few": few_table(few),
+    }
     fill(HERE / "README.md", tables)
     figure([row for row in test if row.get("presets") == FINAL])

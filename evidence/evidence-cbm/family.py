@@ -29,6 +29,7 @@ SEQUENTIAL: Tree = {"randint": "uniform", "class_gradient": 0.0, "calibrate": Tr
 METHODS: dict[str, Tree] = {
     "evidence-cbm": {"method": "evidence-cbm"},
     "evidence-cbm, last layer": {"method": "evidence-cbm", "encoder": {"layers": []}},  # reads what the others read
+    "evidence-cbm, points": {"method": {"name": "evidence-cbm", "places": "points"}},  # told where parts are
     "evidence-cbm, last block learns": {"method": "evidence-cbm", "encoder": {"train": 1}},
     "cbm": {"method": "cbm"},
     "cbm, last block learns": {"method": "cbm", "encoder": {"train": 1}},
@@ -41,7 +42,13 @@ METHODS: dict[str, Tree] = {
     "salf-cbm": {"method": "salf-cbm"},
     "black-box": {"method": "black-box"},
 }
-LAYERED = ("evidence-cbm", "evidence-cbm, last block learns", "additive-mil")  # handed several layers
+LAYERED = (
+    "evidence-cbm",
+    "evidence-cbm, points",
+    "evidence-cbm, last block learns",
+    "additive-mil",
+)  # read several layers
+RATE_OF = {"evidence-cbm, points": "evidence-cbm"}  # not tuned again: the setting that this method was given
 NO_CONCEPTS = ("additive-mil", "black-box")
 FAITHFUL = ("evidence-cbm", "explicd", "cbm")
 MAPS: dict[str, Any] = dict.fromkeys(("cbm", "cbm, last block learns"), ("gradcam", "occlusion"))  # others: their own
@@ -87,7 +94,10 @@ def sets(work: Path) -> dict[str, Tree]:
         "join": {"bill": ["beak"], **JOIN},
     }
     ham = {"masks": str(work / "ham" / "masks_200x150"), "mask_files": {"object": "{name}_segmentation.png"}}
-    no_points, no_texts = ("pf-cbm, points",), ("salf-cbm",)  # texts carry where the text tower knows the images
+    no_points, no_texts = (
+        ("pf-cbm, points", "evidence-cbm, points"),
+        ("salf-cbm",),
+    )  # texts carry where the text tower knows the images
     learning = ("evidence-cbm, last block learns", "cbm, last block learns")  # of the ViT
     return {
         "IDRiD": {
@@ -230,7 +240,7 @@ def tested(one: Tree, name: str, method: str, seed: int, setting: Any, work: Pat
 
 
 def best_setting(rows: list[Tree], name: str, method: str) -> Any:
-    found = [row for row in rows if (row["data"], row["method"]) == (name, method)]
+    found = [row for row in rows if (row["data"], row["method"]) == (name, RATE_OF.get(method, method))]
     if not found:
         return None
     return max(found, key=lambda row: float(row["score"]))["rate"]
@@ -288,6 +298,7 @@ if __name__ == "__main__":
         tunings = [
             Job((name, method, setting), tuned, (one, name, method, setting, work), store_of(one, name, method, work))
             for name, one, method in chosen
+            if method not in RATE_OF
             for setting in choices(method)
         ]
         run_jobs(tunings, tune, tune_key, seconds=options.seconds, told=tune_line, **settings)

@@ -1,6 +1,6 @@
 """Writes the tables of README.md and the figure from ablation, tune and rows (`.jsonl.gz`).
 
-python evidence/evidence-cbm/page.py [tune.jsonl rows.jsonl]    with files: takes their rows into the folder first
+python evidence/evidence-cbm/page.py [tune.jsonl …]    with files (tune, rows, paired): takes their rows into the folder first
 """
 
 import json
@@ -16,11 +16,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from raw_rows import Row, fill, keep, outcomes, read, spread, table  # a neighbor
 
 HERE = Path(__file__).parent
-KEYS = {"tune": ("data", "method", "seed", "rate"), "rows": ("data", "method", "seed")}
+KEYS = {"tune": ("data", "method", "seed", "rate"), "rows": ("data", "method", "seed"), "paired": ("data", "other")}
 METHODS = (  # in the order of the table
     "evidence-cbm",
     "evidence-cbm, last layer",
     "evidence-cbm, last block learns",
+    "evidence-cbm, points",
     "cbm",
     "cbm, last block learns",
     "explicd",
@@ -151,6 +152,24 @@ def skill_of(row: Row) -> float | None:
     return found.get("value") if found else None
 
 
+def paired() -> str:
+    """evidence-cbm less each other method on the same test images."""
+    names = ("class.accuracy", "class.balanced_accuracy", "concept.auc")
+
+    def cell(found: Row | None) -> str:
+        if not found:
+            return "–"
+        low, high = found["interval"]
+        return f"{100 * found['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+    rows = sorted(read(HERE / "paired.jsonl.gz"), key=lambda row: (row["data"], METHODS.index(row["other"])))
+    lines = [
+        [row["data"], row["other"], len(row["seeds"]), row["images"], *(cell(row.get(name)) for name in names)]
+        for row in rows
+    ]
+    return table(["data", "evidence-cbm less", "seeds", "images", "class", "balanced", "concept AUC"], lines)
+
+
 def tuning() -> str:
     """The setting that validation chose for each method: a rate, or how regions are marked."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -214,6 +233,7 @@ def main() -> None:
         rows = [slim(json.loads(line)) for line in file.read_text().splitlines()]
         keep(HERE / f"{file.stem}.jsonl.gz", rows, KEYS[file.stem])
     made = {"ablation": ablation(), "tuning": tuning(), "family": family(), "faithfulness": faithfulness()}
+    made["paired"] = paired()
     fill(HERE / "README.md", made)
     figure()
 
