@@ -42,12 +42,8 @@ METHODS: dict[str, Tree] = {
     "salf-cbm": {"method": "salf-cbm"},
     "black-box": {"method": "black-box"},
 }
-LAYERED = (
-    "evidence-cbm",
-    "evidence-cbm, points",
-    "evidence-cbm, last block learns",
-    "additive-mil",
-)  # read several layers
+# Handed several layers:
+LAYERED = ("evidence-cbm", "evidence-cbm, points", "evidence-cbm, last block learns", "additive-mil")
 RATE_OF = {"evidence-cbm, points": "evidence-cbm"}  # not tuned again: the setting that this method was given
 NO_CONCEPTS = ("additive-mil", "black-box")
 FAITHFUL = ("evidence-cbm", "explicd", "cbm")
@@ -94,10 +90,8 @@ def sets(work: Path) -> dict[str, Tree]:
         "join": {"bill": ["beak"], **JOIN},
     }
     ham = {"masks": str(work / "ham" / "masks_200x150"), "mask_files": {"object": "{name}_segmentation.png"}}
-    no_points, no_texts = (
-        ("pf-cbm, points", "evidence-cbm, points"),
-        ("salf-cbm",),
-    )  # texts carry where the text tower knows the images
+    no_points = ("pf-cbm, points", "evidence-cbm, points")
+    no_texts = ("salf-cbm",)  # texts carry where the text tower knows the images
     learning = ("evidence-cbm, last block learns", "cbm, last block learns")  # of the ViT
     return {
         "IDRiD": {

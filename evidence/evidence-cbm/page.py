@@ -1,6 +1,6 @@
 """Writes the tables of README.md and the figure from ablation, tune and rows (`.jsonl.gz`).
 
-python evidence/evidence-cbm/page.py [tune.jsonl …]    with files (tune, rows, paired): takes their rows into the folder first
+python evidence/evidence-cbm/page.py [tune.jsonl …]    with files (tune, rows, paired): takes their rows first
 """
 
 import json
