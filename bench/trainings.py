@@ -1,11 +1,12 @@
 """Trainings per second of a comparison: run it for so many seconds, and see how far it came.
 
-    python bench/trainings.py BLOOD [--seconds 60] [--jobs 16] [--folder DIR] [--json FILE]
+    python bench/trainings.py BLOOD [--seconds 60] [--jobs 16] [--folder FOLDER] [--json FILE]
 
 The comparison is that of evidence/ivq-table1 on blood cells, 225 trainings from stored tokens of one frozen encoder.
 BLOOD is the folder of WBCAtt's tables with PBC's images in a folder a class. Trainings differ in length, so the time
 that all would take is estimated by the share of work that the finished ones are, in seconds of an earlier full round
-(evidence/ivq-table1/seconds-gpu.json.gz). Encoding the images comes first and is counted apart.
+(evidence/ivq-table1/seconds-gpu.json.gz). Encoding the images is part of it. FOLDER keeps what is done: another call
+goes on, and its seconds have to be added to those before.
 """
 
 import argparse
@@ -65,17 +66,14 @@ def main() -> None:
         {"job": HASH.sub("", job["id"]), "seconds": job["seconds"], "at": round(job["at"], 2), "reason": job["reason"]}
         for job in sorted(jobs, key=lambda job: job["at"])
     ]
-    shards = [path.stat().st_mtime - began for path in out.glob("tokens/**/shard-*.npy")]
     work = sum(known.get(job["job"], 0) for job in done if not job["reason"]) / sum(known.values())
-    encoded = max(shards, default=0.0)
     found = {
         "jobs_at_once": args.jobs,
         "seconds": ended - began,
-        "tokens_ready_after": encoded,
         "trainings": len(done),
         "of": len(known),
         "share_of_work": work,
-        "all_would_take_seconds": encoded + (ended - began - encoded) / work if work else None,
+        "all_would_take_seconds": (ended - began) / work if work else None,
         "done": done,
     }
     print(json.dumps({name: value for name, value in found.items() if name != "done"}))

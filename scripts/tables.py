@@ -223,6 +223,40 @@ def scale_encode() -> str:
     return table(["by", "bare encoder, images/s", "`encode` from shards, images/s", "share"], lines)
 
 
+def scale_encode_gpu() -> str:
+    """The same on a GPU by precision, and what the disk took meanwhile."""
+    found = read("scale/encode-gpu.json")["found"]
+    lines = []
+    for row in found["rows"]:
+        bare = min(seconds for rounds in row["bare_seconds"].values() for seconds, _ in rounds)
+        whole = min(seconds for seconds, _ in row["encode_seconds"])
+        written = row["images"] * 197 * 768 * 2 / whole / 1e6
+        cells = [f"{row['images'] / seconds:,.0f}" for seconds in (bare, whole)]
+        lines.append([row["precision"], *cells, f"{bare / whole:.0%}", f"{written:,.0f} MB/s"])
+    head = ["precision", "bare encoder, images/s", "`encode` from shards, images/s", "share", "tokens written"]
+    return table([*head, "the disk alone"], [[*line, f"{found['disk_mb_per_second']:,.0f} MB/s"] for line in lines])
+
+
+def scale_decode_gpu() -> str:
+    """Decoding alone on a machine of 16 cores."""
+    rows = [
+        [row["by"], str(row.get("threads", "–")), f"{row['images_per_second']:,.0f}"]
+        for row in read("scale/encode-gpu.json")["found"]["decoding"]
+    ]
+    return table(["by", "threads", "images/s"], rows)
+
+
+def scale_trainings() -> str:
+    """How far a comparison came, and when it would have ended at that pace."""
+    found = read("scale/trainings.json")
+    lines, seconds, count = [], 0.0, 0
+    for part in found["parts"]:
+        seconds, count = seconds + part["seconds"], count + len(part["done"])
+        share = part["share_of_work_so_far"]
+        lines.append([f"{seconds:.0f} s", f"{count} of {found['of']}", f"{share:.0%}", f"{seconds / share:.0f} s"])
+    return table(["after", "trainings done", "share of the work", "all at this pace"], lines)
+
+
 def scale_engines() -> str:
     """Each engine with one and with two workers; what a further training takes, once each worker has had its first."""
     found = read("scale/engines.json")
@@ -297,11 +331,13 @@ def scale_decode() -> str:
 
 
 def scale_memory() -> str:
-    rows = [
-        [row["way"], "yes" if row["checkpointing"] else "no", f"{row['learning']:,}", f"{row['gigabytes']:.1f} GB"]
-        for row in read("scale/memory.json")["rows"]
-    ]
-    return table(["what learns", "checkpointing", "numbers that learn", "most memory"], rows)
+    rows = []
+    for row, there in zip(read("scale/memory.json")["rows"], read("scale/memory-gpu.json")["found"], strict=True):
+        measured = [f"{there['gigabytes']:.1f} GB", f"{1000 * there['seconds_of_third_step']:.0f} ms"]
+        saving = "yes" if row["checkpointing"] else "no"
+        rows.append([row["way"], saving, f"{row['learning']:,}", f"{row['gigabytes']:.1f} GB", *measured])
+    head = ["what learns", "checkpointing", "numbers that learn", "counted", "measured on an H200", "a step there"]
+    return table(head, rows)
 
 
 def scale_model() -> str:
@@ -354,6 +390,9 @@ def _hours(seconds: float) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "scale-growth": scale_growth,
     "scale-encode": scale_encode,
+    "scale-encode-gpu": scale_encode_gpu,
+    "scale-decode-gpu": scale_decode_gpu,
+    "scale-trainings": scale_trainings,
     "scale-engines": scale_engines,
     "scale-faults": scale_faults,
     "scale-workers": scale_workers,

@@ -26,6 +26,21 @@ def test_short_forms_are_spelt_out(tmp_path: Path) -> None:
     assert found.seeds == [0, 1, 2]
 
 
+def test_data_beside_the_file_are_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    for name in ("cells.csv", "cells.yaml"):
+        write_text(tmp_path / "mine" / name, "")
+    sets = {"a": "cells.csv", "b": {"source": "cells.csv", "concepts": "cells.yaml", "set": {}}, "c": "shapes"}
+    file = tmp_path / "mine" / "c.yaml"
+    write_text(file, dump_yaml({"recipes": {"a": None}, "base": {"concepts": "cells.yaml"}, "data": sets}))
+    monkeypatch.chdir(tmp_path)
+    found, folder = read_comparison("mine/c.yaml"), tmp_path / "mine"
+    assert found.data["a"] == {"source": str(folder / "cells.csv")}
+    assert found.data["b"] == {"source": str(folder / "cells.csv"), "concepts": str(folder / "cells.yaml"), "set": {}}
+    assert found.data["c"] == {"source": "shapes"}
+    assert found.base == {"concepts": str(folder / "cells.yaml")}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

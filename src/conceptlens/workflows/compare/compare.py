@@ -16,7 +16,7 @@ from conceptlens.core.files import dump_yaml, read_json, read_yaml, write_json, 
 from conceptlens.runs.folder import RunFolder, check_writable, is_only_begun
 from conceptlens.workflows.compare.execution import command, do, do_beside, do_here
 from conceptlens.workflows.compare.figures import figures
-from conceptlens.workflows.compare.file import slug
+from conceptlens.workflows.compare.file import found_beside, slug
 from conceptlens.workflows.compare.jobs import TOKENS, Comparison, Job
 from conceptlens.workflows.compare.lock import hold
 from conceptlens.workflows.compare.plan import Plan, make_plan
@@ -176,7 +176,7 @@ def _prepare(comparison: Comparison, folder: Path) -> None:
     run = RunFolder(folder)
     if not (folder / "run.json").exists():
         run.write_environment()
-    write_text(folder / "compare.yaml", dump_yaml(read_yaml(comparison.path)))
+    write_text(folder / "compare.yaml", dump_yaml(found_beside(read_yaml(comparison.path), comparison.path.parent)))
     _describe(comparison, run, "running", None)
 
 

@@ -11,6 +11,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_yaml
 from conceptlens.core.upgrades import SCHEMA, upgrade
 from conceptlens.core.validation import Place, explain_invalid
+from conceptlens.recipes.paths import beside_recipe
 
 Supervision = Literal["text", "class-table", "image-labels", "class-labels"]
 SUPERVISIONS: tuple[str, ...] = get_args(Supervision)
@@ -128,6 +129,26 @@ class ComparisonFile(_Part):
         return seeds
 
 
+def found_beside(raw: Any, folder: Path) -> Any:
+    """The same comparison, in which files of its data (and of `base`) that lie beside it have their full paths."""
+    if not isinstance(raw, Mapping):
+        return raw
+    whole, moved = folder.resolve(), dict(raw)
+    if isinstance(base := raw.get("base"), Mapping):
+        moved["base"] = beside_recipe(base, whole)
+    if isinstance(sets := raw.get("data"), Mapping):
+        moved["data"] = {name: _found_beside(section, whole) for name, section in sets.items()}
+    return moved
+
+
+def _found_beside(section: Any, folder: Path) -> Any:
+    if not isinstance(section, Mapping):
+        return beside_recipe({"data": section}, folder)["data"]
+    named = {"concepts": section["concepts"]} if "concepts" in section else {}
+    moved = beside_recipe({"data": section, **named}, folder)
+    return {**moved.pop("data"), **moved}
+
+
 def read_comparison(path: str | Path) -> ComparisonFile:
     """Read and check a comparison file.
 
@@ -135,7 +156,7 @@ def read_comparison(path: str | Path) -> ComparisonFile:
         UserError: It is not one; says what was expected where.
     """
     file = Path(path)
-    raw = read_yaml(file)
+    raw = found_beside(read_yaml(file), file.parent)
     if not isinstance(raw, dict):
         raise UserError(
             f"{file}: expected a mapping with the keys `recipes` and `data`, found {type(raw).__name__}. "
