@@ -126,7 +126,7 @@ def figure(rows: list[Row]) -> None:
         axes, (0, 20, 10), ("clean", "blurred to 20 pixels", "blurred to 10 pixels"), strict=True
     ):
         for name, label in shown.items():
-            some = [row["curves"][str(pixels)] for row in rows if row["method"].split(",")[0] == name]
+            some = [row["curves"][str(pixels)] for row in rows if row["method"] == name]
             if some:
                 style = "--" if name == "cbm-released" else "-"
                 axis.plot(100 * np.mean(some, axis=0), style, marker=".", label=label)

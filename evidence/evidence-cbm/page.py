@@ -211,20 +211,22 @@ def figure() -> None:
             sets[data][method] = some
     if not sets:
         return
-    _, axes = plt.subplots(1, len(sets), figsize=(2.9 * len(sets), 3.6), sharey=True, squeeze=False)
-    for axis, (data, methods) in zip(axes[0], sets.items(), strict=True):
+    figure, axes = plt.subplots(2, -(-len(sets) // 2), figsize=(11, 5.4), sharex=True, layout="constrained")
+    for axis in axes.flat[len(sets) :]:
+        axis.axis("off")
+    for axis, (data, methods) in zip(axes.flat, sets.items(), strict=False):
         values = [[row["places"]["numbers"]["ap"] or 0 for row in some] for some in methods.values()]
         colors = ["#0b6e99" if name == "evidence-cbm" else "#b8b8b8" for name in methods]
-        axis.bar(range(len(values)), [np.mean(each) for each in values], color=colors)
+        axis.barh(range(len(values)), [np.mean(each) for each in values], color=colors)
         for place, each in enumerate(values):
-            axis.plot([place] * len(each), each, ".", color="black", markersize=3)
+            axis.plot(each, [place] * len(each), ".", color="black", markersize=3)
         blind = [row["places"]["numbers"]["best_blind_ap"] or 0 for some in methods.values() for row in some]
-        axis.axhline(float(np.mean(blind)), color="black", linestyle="--", linewidth=1)
-        axis.set_xticks(range(len(values)), list(methods), rotation=40, ha="right", fontsize=8)
+        axis.axvline(float(np.mean(blind)), color="black", linestyle="--", linewidth=1)
+        axis.set_yticks(range(len(values)), list(methods), fontsize=8)
+        axis.invert_yaxis()
+        axis.tick_params(labelbottom=True)
         axis.set_title(data, fontsize=10)
-    axes[0][0].set_ylabel("average precision of maps", fontsize=8)
-    axes[0][0].figure.suptitle("dots: seeds; dashed: the best map that knows no concepts", fontsize=8)
-    plt.tight_layout()
+    figure.supxlabel("average precision of maps (dots: seeds; dashed: the best map that knows no concepts)", fontsize=8)
     plt.savefig(HERE / "places.webp", dpi=110)
 
 

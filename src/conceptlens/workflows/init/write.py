@@ -85,7 +85,9 @@ def recipe_text(proposal: Proposal, out: Path) -> str:
         lines += _section({"method": method}, why)
     encoder: dict[str, object] = {"name": "auto", "train": "none", "store": "run"}
     why = "the best encoder at hand, chosen by a linear probe; kept as it is, since the images are few"
-    if len(proposal.images) > SMALL:
+    if len(proposal.images) > SMALL and proposal.has_concepts:
+        encoder, why = {"name": "auto", "train": "none"}, "the best encoder at hand; maps are best if it stays as it is"
+    elif len(proposal.images) > SMALL:
         encoder, why = {"name": "auto", "train": 1}, "the best encoder at hand; its last block learns"
     lines += _section({"encoder": encoder}, why)
     training: dict[str, object] = {}
