@@ -12,6 +12,7 @@ from conceptlens.web.server.work_queue import WorkQueues
 from conceptlens.web.views.dataset.image_pass import ImagePasses
 from conceptlens.web.views.dataset.sprites import SpriteSheets
 from conceptlens.web.views.graphs import Graphs
+from conceptlens.web.views.run_table import RunTable
 from conceptlens.web.views.runs import RunIndex
 
 Responses = dict[int | str, dict[str, Any]]
@@ -50,6 +51,7 @@ class ServerState:
     limits: Limits
     policy: Policy
     starts: tuple[str, ...] = ()  # commands that the page may start
+    table: RunTable = field(default_factory=RunTable)
     graphs: Graphs = field(default_factory=Graphs)
     passes: ImagePasses = field(default_factory=ImagePasses)
     sprites: SpriteSheets = field(default_factory=SpriteSheets)

@@ -205,6 +205,7 @@ def _info(entry: RunEntry) -> dict[str, Any]:
 
 def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
     data, encoder, concepts = (_mapping(info.get(name)) for name in ("data", "encoder", "concepts"))
+    verdicts = outcomes(entry.path) if kind == "bottleneck" else {}
     return RunCard(
         key=entry.key,
         name=entry.name,
@@ -225,8 +226,8 @@ def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
         changed=_changed(entry, kind, live=info["status"] == "running"),
         unverified=not has_manifest(entry.path),
         has=[name for name, file in files(kind).items() if entry.file(file)],
-        trust=badge(entry.path) if kind == "bottleneck" and info["status"] == "done" else None,
-        verdicts=outcomes(entry.path) if kind == "bottleneck" else {},
+        trust=badge(verdicts) if kind == "bottleneck" and info["status"] == "done" else None,
+        verdicts=verdicts,
         **_training(entry, kind),
     )
 
