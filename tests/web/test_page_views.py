@@ -146,6 +146,7 @@ def test_of_two_near_duplicates_either_label_is_corrected(visit: Open, runs: Pat
     page.route("**/suspects", lambda route: route.fulfill(json=answer))
     page.goto(page.url.split("#")[0] + f"#/dataset?run={run}")
     entry = page.locator(".suspects li")
+    entry.wait_for()
     assert entry.locator(".thumb").count() == 2
     entry.get_by_role("button", name=f"Correct the other to {one}").click()
     entry.get_by_text("Enter your name above first.").wait_for()

@@ -45,7 +45,7 @@ export function suspectList(run, table, onpick, onrows) {
       return button;
     };
     const pair = why === "duplicate";
-    const reason = twin
+    const reason = pair
       ? ["its near-duplicate ", imageLink(run, table, other), ` is labeled ${instead} (similarity ${score.toFixed(2)})`]
       : `the model says ${instead}, with a probability that is ${Math.floor(100 * score)} percentage points higher`;
     return h(
