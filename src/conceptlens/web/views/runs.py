@@ -49,6 +49,7 @@ class RunIndex:
         self.folders = folders
         self._cards: dict[Path, tuple[tuple[float, ...], RunCard]] = {}
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
 
     def cards(self) -> list[RunCard]:
         """A card for each run, last changed first; broken ones last."""
@@ -64,15 +65,23 @@ class RunIndex:
         if entry.reason:
             return _broken(entry, entry.reason)
         try:
-            known = self._cards.get(entry.path)
-            if known and known[0] == _stamp(entry, known[1].kind) and known[1].key == entry.key:
-                return known[1]
-            info = _info(entry)
-            kind = kind_of(info, entry.shown)
-            stamp = _stamp(entry, kind)
-            card = _card(entry, kind, info)
+            if (known := self._known(entry)) is not None:
+                return known
+            with self._reading:  # of two views that open at once, one reads, and the other finds what it read
+                return self._known(entry) or self._read(entry)
         except Exception as error:  # a folder may hold anything: its own card says so, the others stay
             return _broken(entry, _reason(error))
+
+    def _known(self, entry: RunEntry) -> RunCard | None:
+        known = self._cards.get(entry.path)
+        same = known and known[1].key == entry.key and known[0] == _stamp(entry, known[1].kind)
+        return known[1] if known and same else None
+
+    def _read(self, entry: RunEntry) -> RunCard:
+        info = _info(entry)
+        kind = kind_of(info, entry.shown)
+        stamp = _stamp(entry, kind)
+        card = _card(entry, kind, info)
         with self._lock:
             self._cards[entry.path] = (stamp, card)
         return card

@@ -49,7 +49,7 @@ const MEASURES = {
 const COMMANDS = {
   decomposition: "conceptlens decompose with --validate-on",
   codebook: "conceptlens codebook mask, pairs and bias",
-  study: "conceptlens study analyze, once the raters have answered",
+  study: "conceptlens study analyze",
 };
 
 /** Of a decomposed network, a codebook or a study: which of its tests were made. @param {any} card */
