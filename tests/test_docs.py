@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib
 import pytest
 
 from conceptlens.cli.entry import COMMANDS
@@ -50,6 +51,20 @@ def test_commands_of_the_first_pages_exist(page: str) -> None:
     named = re.findall(r"^conceptlens (\S+)", (ROOT / page).read_text("utf-8"), re.MULTILINE)
     assert len(named) >= 4
     assert set(named) <= {name.split()[0] for name in COMMANDS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_lines_of_python_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are written, but for fewer images and epochs."""
+    matplotlib.use("agg")
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks(page, "python")
+    code = re.sub(r"(epochs\W+)\d+", r"\g<1>1", code)
+    fewer = ", data__limit=60, encoder__image_size=64, quiet=True)"
+    code, trained = re.subn(r"(cl\.train\([^#\n]*)\)", rf"\g<1>{fewer}", code)
+    assert trained == 1
+    exec(compile(code, page, "exec"), {})
 
 
 def test_documented_concept_file_and_recipe_are_valid() -> None:

@@ -27,17 +27,17 @@ from conceptlens.runs.verdicts import (
     ],
 )
 def test_the_badge_is_the_worst(tmp_path: Path, found: list[str], worst: str) -> None:
-    assert badge(tmp_path) == "unexamined"
+    assert badge(outcomes(tmp_path)) == "unexamined"
     verdicts = {side: {"outcome": each, "reason": ""} for side, each in zip(SIDES, found, strict=False)}
     write_json(tmp_path / "trust" / "trust.json", {"verdicts": verdicts})
-    assert badge(tmp_path) == worst
+    assert badge(outcomes(tmp_path)) == worst
     rest = ["unmeasured"] * (len(SIDES) - len(found))
     assert list(outcomes(tmp_path).items()) == list(zip(SIDES, found + rest, strict=True))
 
 
 def test_what_was_measured_alone_counts(tmp_path: Path) -> None:
     write_json(tmp_path / "trust" / "interventions.json", {"verdict": {"outcome": "finding", "reason": ""}})
-    assert badge(tmp_path) == "finding"
+    assert badge(outcomes(tmp_path)) == "finding"
     assert outcomes(tmp_path) == dict.fromkeys(SIDES, "unmeasured") | {"corrections": "finding"}
     write_json(tmp_path / "trust" / "trust.json", {"verdicts": {"leakage": {"outcome": "pass"}}})
     write_json(tmp_path / "trust" / "leakage.json", {"verdict": {"outcome": "unmeasured"}})

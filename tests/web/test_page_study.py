@@ -64,6 +64,8 @@ def answer(page: Any) -> None:
 def test_two_raters_answer_and_the_result_is_shown(visit: Open, runs: Path) -> None:
     desk = visit("#/study?run=pack")
     assert "Nobody has started yet" in desk.locator("main").inner_text()
+    strip = desk.locator(".trust-strip")
+    assert strip.inner_text().startswith("? not measured")
     desk.get_by_role("link", name="Open the raters' page").click()
     desk.wait_for_selector("#who")
     assert desk.url.endswith("/study/pack")
@@ -118,6 +120,8 @@ def test_two_raters_answer_and_the_result_is_shown(visit: Open, runs: Path) -> N
     assert "1 of 2 raters" in desk.get_by_role("dialog").inner_text()
     desk.get_by_role("button", name="Close and analyze").click()
     desk.wait_for_selector(".study-result")
+    desk.locator(".trust-strip", has_text="measured").get_by_text("whether people rate").wait_for()
+    desk.locator(".trust-strip", has_text="not measured").wait_for(state="detached")
     assert "gave the maps 5.00 of 5, and shuffled ones 1.00" in desk.locator(".study-result .sentence").inner_text()
     assert desk.locator("[data-plot] svg.chart").count() == 2
     assert "5.00" in desk.locator(".study-table").first.inner_text()

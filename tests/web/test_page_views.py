@@ -2,10 +2,15 @@
 
 import csv
 import json
+import os
 import shutil
 import subprocess
+import sys
+import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -124,6 +129,116 @@ def test_the_model_reads_the_images_and_a_tag_is_kept(visit: Open, runs: Path) -
     page.get_by_text(f"{total} images tagged").wait_for()
     line = json.loads((runs / "second" / "annotations.jsonl").read_text("utf-8"))
     assert (line["kind"], line["group"], len(line["of"])) == ("image", "odd ones", total)
+
+
+@browser
+@pytest.mark.slow
+def test_of_two_near_duplicates_either_label_is_corrected(visit: Open, runs: Path, base: str) -> None:
+    """The drawn shapes have none, so the list is given; what the buttons do is the server's."""
+    run = "near-duplicates"
+    shutil.copytree(runs / "first", runs / run)
+    (runs / run / "corrections.csv").unlink(missing_ok=True)
+    classes = {row["truth"][0]: row["row"] for row in listed(base, run, "all")}
+    (one, first), (other, second) = list(classes.items())[:2]
+    suspect = {"row": first, "of": "class", "label": one, "instead": other, "score": 0.99, "why": "duplicate"}
+    answer = {"schema": 1, "split": "test", "total": 1, "suspects": [suspect | {"other": second}]}
+    page = visit("#/runs")
+    page.route("**/suspects", lambda route: route.fulfill(json=answer))
+    page.goto(page.url.split("#")[0] + f"#/dataset?run={run}")
+    entry = page.locator(".suspects li")
+    entry.wait_for()
+    assert entry.locator(".thumb").count() == 2
+    entry.get_by_role("button", name=f"Correct the other to {one}").click()
+    entry.get_by_text("Enter your name above first.").wait_for()
+    page.get_by_role("region", name="Likely label errors").locator("input").fill("Ann")
+    for button in (f"Correct the other to {one}", f"Correct this one to {other}"):
+        entry.get_by_role("button", name=button).click()
+        entry.get_by_role("button", name=button, disabled=True).wait_for()
+        entry.locator("[role=status]", has_text="Saved in").wait_for()
+    page.locator("[role=status]", has_text="2 in all").first.wait_for()
+    with (runs / run / "corrections.csv").open(newline="") as file:
+        assert [(row["before"], row["after"]) for row in csv.DictReader(file)] == [(other, one), (one, other)]
+    shutil.rmtree(runs / run)
+
+
+def listed(base: str, run: str, show: str) -> list[dict[str, Any]]:
+    """The images of a filter, as the server lists them."""
+    with urllib.request.urlopen(f"{base}/api/v1/runs/{run}/images?split=test&show={show}&page=0&size=48") as answer:
+        items: list[dict[str, Any]] = json.load(answer)["items"]
+    return items
+
+
+@browser
+@pytest.mark.slow
+def test_a_map_that_takes_long_says_so_and_is_made_once(visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UMAP is an extra that may be missing: its place is taken by one that waits until it is told."""
+    go_on, made = threading.Event(), []
+
+    class Slow:
+        def __init__(self, **options: Any) -> None:
+            made.append(options)
+
+        def fit_transform(self, vectors: Any) -> Any:
+            assert go_on.wait(60)
+            return vectors[:, :2]
+
+    monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=Slow))
+    for turn in (1, 2):
+        page = visit("#/dataset?run=first&layout=map&map=concepts-umap&color=class")
+        line = page.locator(".dataset p.note[role=status]").first
+        if turn == 1:
+            line.get_by_text("Computing the map").wait_for()
+            page.locator("button", has_text="Grid").click()  # what was chosen since is not drawn over
+            assert images_of(page) > 0
+            go_on.set()
+            page.locator("button", has_text="Map").first.click()
+        assert images_of(page) > 0
+    assert len(made) == 1
+
+
+@browser
+@pytest.mark.slow
+def test_thumbnails_are_those_of_the_filter_even_where_an_earlier_answer_is_late(visit: Open, base: str) -> None:
+    page = visit("#/image?run=first&image=test/1")
+    page.wait_for_selector(".thumb")
+    held: list[Any] = []
+    page.route("**/images?*show=wrong*", lambda route: held.append(route))
+    choose(page, "Show", "wrong")
+    while not held:
+        page.wait_for_timeout(20)
+    choose(page, "Show", "right")
+    right = [f"test/{item['row']}" for item in listed(base, "first", "right")]
+    shown = "() => [...document.querySelectorAll('.thumb')].map((each) => each.dataset.image)"
+    until(page, f"(expected) => JSON.stringify(({shown})()) === JSON.stringify(expected)", right)
+    held[0].continue_()
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(300)
+    assert page.evaluate(shown) == right
+    page.reload()
+    page.wait_for_selector(".thumb")
+    assert page.evaluate(shown) == right, "the address keeps the filter"
+
+
+@browser
+@pytest.mark.slow
+def test_a_copied_run_keeps_its_date_and_one_without_a_manifest_has_none(visit: Open, runs: Path) -> None:
+    for name in ("copied", "undated"):
+        shutil.copytree(runs / "first", runs / name)
+        for path in (runs / name).rglob("*"):
+            os.utime(path, (1e9, 1e9))  # 2001
+    (runs / "undated" / "manifest.jsonl").unlink()
+    try:
+        page = visit("#/table")
+        page.locator(".runs-table th", has_text="undated").wait_for()
+        dates = {
+            row.locator("th").inner_text(): row.locator("td").nth(6).inner_text()
+            for row in page.locator(".runs-table tbody tr").all()
+        }
+        assert dates["copied"] == dates["first"] != "–"
+        assert dates["undated"] == "–"
+    finally:
+        for name in ("copied", "undated"):
+            shutil.rmtree(runs / name)
 
 
 @browser
@@ -263,7 +378,12 @@ def test_a_job_is_started_and_its_log_is_read(visit: Open, runs: Path) -> None:
 def test_a_node_is_named(visit: Open) -> None:
     page = visit("#/graph?run=graph&node=layer1/0")
     page.locator(".annotate summary").click()
-    page.locator(".annotate input[aria-label=Name]").fill("wing")
+    page.get_by_role("button", name="Propose names from its pictures").click()
+    proposal = page.locator(".annotate .chips .chip").first
+    proposal.click()
+    name = page.locator(".annotate input[aria-label=Name]")
+    assert name.input_value() == proposal.inner_text() != ""
+    name.fill("wing")
     page.locator(".annotate input[aria-label='Your name']").fill("Ann")
     page.locator(".annotate").get_by_role("button", name="Save").click()
     page.get_by_role("button", name="Reload to show it everywhere").click()

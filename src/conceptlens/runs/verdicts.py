@@ -3,6 +3,7 @@
 Read from the run folder as plain JSON, because pictures and pages lie below the measures that write it.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,12 +28,14 @@ EVIDENCE_KINDS = {"evidence": "own", "attention": "attention", "gradcam": "gradc
 
 
 def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}  # most runs are not examined: a list of many runs asks for each of these files
     try:
         found = read_json(path)
     except DamagedError:
         raise
     except (UserError, OSError):
-        return {}  # not there, or damaged: nothing was examined
+        return {}  # damaged: nothing was examined
     return found if isinstance(found, dict) else {}
 
 
@@ -44,9 +47,9 @@ def _read_alone(path: Path) -> dict[str, Any]:
         return {}
 
 
-def badge(run: Path) -> Badge:
-    """The worst of all verdicts; `unexamined` where nothing was measured."""
-    found = set(outcomes(run).values())
+def badge(outcomes: Mapping[str, str]) -> Badge:
+    """The worst of all outcomes; `unexamined` where nothing was measured."""
+    found = set(outcomes.values())
     return "finding" if "finding" in found else "pass" if "pass" in found else "unexamined"
 
 

@@ -59,6 +59,7 @@ test("curves are read from histories, the last line of an epoch counts", () => {
 });
 
 test("a job says how far it is", () => {
-  assert.equal(progressWords({ state: "running", done: 3, total: 9, seconds_left: 60, said: "epoch 3/9" }), "3 of 9 · 60 s left in this step · epoch 3/9"); // prettier-ignore
+  assert.equal(progressWords({ state: "running", done: 3, total: 9, seconds_left: 60, left_of: "step", said: "epoch 3/9" }), "3 of 9 · 60 s left in this step · epoch 3/9"); // prettier-ignore
+  assert.equal(progressWords({ state: "running", seconds_left: 60, left_of: "job", said: "maps" }), "60 s left · maps");
   assert.equal(progressWords({ state: "queued" }), "");
 });

@@ -11,6 +11,7 @@ import pytest
 from conceptlens import api
 from conceptlens.core import plugins
 from conceptlens.core.errors import UserError
+from conceptlens.core.files import write_json
 from conceptlens.core.locks import lock_file
 from conceptlens.data.sources.shard_files import expand
 from conceptlens.recipes.parse import load_recipe
@@ -92,6 +93,42 @@ def test_progress_counts_within_a_step() -> None:
     progress.read("another step 1 of 3", 6.0)
     assert (progress.value["since"], progress.value["first"], progress.value["total"]) == (6.0, 1, 3)
     assert not progress.read("  \r", 7.0)
+
+
+def test_the_time_left_is_the_jobs_once_one_of_its_kind_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier job: 10 s until the first of five parts, 8 s for them, then 20 s of something that does not count."""
+    store = JobStore(tmp_path / ".jobs")
+    now = 1000.0
+    monkeypatch.setattr("conceptlens.web.jobs.store.time.time", lambda: now)
+
+    def said(name: str, lines: list[tuple[str, float]], **more: float) -> None:
+        progress = Progress(begun=0.0 if more else 980.0)
+        for line, at in lines:
+            progress.read(line, at)
+        write_json(store.folder / name / "progress.json", progress.value | more)
+
+    def left(name: str) -> tuple[float | None, str | None]:
+        status = store.get(name)
+        assert status is not None
+        return status.seconds_left, status.left_of
+
+    parts = [(f"part {number} of 5", 8.0 + 2 * number) for number in range(1, 6)]
+    first, other, second = (store.add(name, [name, "x"], "cpu", "x").id for name in ("audit", "trust", "audit"))
+    for name in (other, second):
+        store.start(name, os.getpid())
+    said(other, [("part 1 of 5", 988.0), ("part 2 of 5", 1000.0)])
+    said(second, [("part 1 of 5", 990.0), ("part 2 of 5", 1000.0)])
+    assert left(second) == (30.0, "step")  # three more parts, 10 s each; nothing is known of what follows
+    said(first, [*parts, ("drawing", 18.0)], took=38.0)
+    write_json(store.folder / first / "ended.json", {"code": 0, "time": "then"})
+    assert left(second) == (50.0, "job")  # and 20 s of drawing
+    assert left(other) == (36.0, "step")  # another command
+    said(second, [("drawing", 995.0)])
+    assert left(second) == (15.0, "job")  # it draws since 5 s
+    said(second, [("reading", 999.0)])
+    assert left(second) == (18.0, "job")  # it began 20 s ago
 
 
 @pytest.fixture(autouse=True)

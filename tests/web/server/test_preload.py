@@ -3,6 +3,7 @@
 import socket
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -88,6 +89,8 @@ def test_the_model_that_the_page_shows_first_is_made_ready(world: World) -> None
     assert not state.model_cache.ready(state.index.folders.get(card.key))
     preload(state)
     assert state.model_cache.ready(state.index.folders.get(card.key))
+    with patch("conceptlens.web.views.run_table.read_json", side_effect=AssertionError("read again")):
+        assert any(row.metrics for row in state.table.rows(state.index))
     broken = ServerState(RunIndex(RunFolders([world.root / "broken"])), ModelCache(4), WorkQueues(), Limits(), Policy())
     preload(broken)  # says nothing: whoever asks for it is told
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from conceptlens.concepts import ConceptSet
+from conceptlens.core.files import read_json, write_json
 from conceptlens.gig.names import with_names
 from conceptlens.reports.page import render_report
 from conceptlens.runs.annotations import annotate
@@ -61,5 +63,9 @@ def test_names_are_proposed_from_pictures(tmp_path: Path) -> None:
         proposed = client.get(f"{at}/{seen}/proposals").json()["proposals"]
         assert len(proposed) == 6
         assert all(-1 <= each["similarity"] <= 1 for each in proposed)
+        info = tmp_path / "graph" / "run.json"
+        write_json(info, read_json(info) | {"data": {"name": "fundus"}})
+        proposed = client.get(f"{at}/{seen}/proposals").json()["proposals"]
+        assert {each["text"] for each in proposed} <= {each.text for each in ConceptSet.load("fundus").concepts}
         assert client.get(f"{at}/{bare}/proposals").status_code == 409
         assert client.get(f"{at}/9999/proposals").status_code == 404

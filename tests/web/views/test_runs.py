@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +242,21 @@ def test_a_folder_whose_name_is_no_text_leaves_the_others(own_world: World) -> N
     cards = {card["name"]: card for card in client_of(own_world.root).get("/api/v1/runs").json()["runs"]}
     assert cards["slots"]["status"] == "done"
     assert "not UTF-8. Rename it" in next(card["reason"] or "" for name, card in cards.items() if "bad" in name)
+
+
+def test_two_views_that_open_at_once_read_each_folder_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from conceptlens.web.views import runs
+
+    read, card = [], runs._card
+
+    def slow(entry: Any, *given: Any) -> Any:
+        read.append(entry.key)
+        time.sleep(0.02)
+        return card(entry, *given)
+
+    monkeypatch.setattr(runs, "_card", slow)
+    index = runs.RunIndex(RunFolders([world.root]))
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: index.cards(), range(2))
+    assert first == second
+    assert sorted(read) == ["group--whole", "slots"]

@@ -59,7 +59,7 @@ declare namespace Answers {
   interface Intervention { schema: 1; edits: Array<string>; before: Side; after: Side; bottleneck: Array<number>; changed: Array<Change>; decompositions: Array<LogitDecomposition>; took_ms: number }
   interface JobAnswer { schema: 1; job: JobPart }
   interface JobLog { schema: 1; text: string; after: number; state: "queued" | "running" | "done" | "failed" | "cancelled" | "interrupted" }
-  interface JobPart { id: string; command: string; line: string; device: string; run: string | null; created: string; state: "queued" | "running" | "done" | "failed" | "cancelled" | "interrupted"; started: string | null; ended: string | null; code: number | null; said: string | null; done: number | null; total: number | null; seconds_left: number | null }
+  interface JobPart { id: string; command: string; line: string; device: string; run: string | null; created: string; state: "queued" | "running" | "done" | "failed" | "cancelled" | "interrupted"; started: string | null; ended: string | null; code: number | null; said: string | null; done: number | null; total: number | null; seconds_left: number | null; left_of: "job" | "step" | null }
   interface Kept { schema: 1; answered: number; of: number; complete: boolean; saved: string }
   interface LegendEntry { code: number; name: string; level: "concept" | "group" | null; confidence: number | null; chance: number | null; sampled: number; color: string; patches: number }
   interface LogitDecomposition { of: string; minus: string | null; total: number; base: number; values: Array<number>; bypass: number }

@@ -32,14 +32,19 @@ PATIENCE = 30.0  # seconds that a command has to save its state before it is kil
 LONGEST = 50_000_000  # bytes of a log
 STARTED = "started.json"
 NO_CODE = "CONCEPTLENS_NO_CODE"
+MARKS = 200  # steps that are kept
 _STEP = re.compile(r"(\d+)\s*(?:of|/)\s*(\d+)")
 
 
 class Progress:
-    """How far a command is, from lines such as `epoch 3/10` or `permutation 30 of 99`."""
+    """How far a command is, from lines such as `epoch 3/10` or `permutation 30 of 99`.
 
-    def __init__(self) -> None:
-        self.value: dict[str, Any] = {}
+    `marks` has the seconds from the start to the first and to the last line of each step. From them and from `took`,
+    the seconds of the whole job, a later job of the same command tells how long it will take.
+    """
+
+    def __init__(self, begun: float = 0.0) -> None:
+        self.value: dict[str, Any] = {"begun": begun, "marks": {}}
         self._key: tuple[str, int] | None = None
 
     def read(self, line: str, at: float) -> bool:
@@ -48,10 +53,14 @@ class Progress:
         if not line:
             return False
         step = _STEP.search(line)
-        self.value = {**self.value, "line": line[-300:], "at": at}
+        name = line[: step.start()] if step else line[:100]
+        marks, since = self.value["marks"], at - self.value["begun"]
+        if name in marks or len(marks) < MARKS:
+            marks[name] = (marks.get(name, (since,))[0], since)
+        self.value = {**self.value, "line": line[-300:], "at": at, "step": name}
         if step and int(step[2]) > 0 and int(step[1]) <= int(step[2]):
             done, total = int(step[1]), int(step[2])
-            key = (re.sub(r"[\d.]+", "", line[: step.start()]), total)
+            key = (re.sub(r"[\d.]+", "", name), total)
             if key != self._key or done < self.value.get("done", 0):
                 self._key = key
                 self.value |= {"since": at, "first": done}
@@ -96,7 +105,7 @@ def _run(folder: Path) -> int:
     signal.signal(signal.SIGTERM, end)
     if (folder / "cancel").exists():
         child.terminate()
-    progress, told, written = Progress(), 0.0, 0
+    progress, told, written = Progress(time.time()), 0.0, 0
     assert child.stdout is not None
     with (folder / "log.txt").open("ab", buffering=0) as log:
         for piece in iter(lambda: os.read(child.stdout.fileno(), 65536), b""):  # type: ignore[union-attr]
@@ -108,7 +117,7 @@ def _run(folder: Path) -> int:
                 told = time.time()
                 _write(folder / "progress.json", progress.value)
     code = child.wait()
-    _write(folder / "progress.json", progress.value)
+    _write(folder / "progress.json", {**progress.value, "took": time.time() - progress.value["begun"]})
     return _end(folder, code)
 
 

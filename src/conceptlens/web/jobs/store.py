@@ -57,7 +57,8 @@ class JobStatus:
     line: str | None = None  # what it said last
     done: int | None = None  # of a step that counts
     total: int | None = None
-    seconds_left: float | None = None  # of that step
+    seconds_left: float | None = None
+    left_of: Literal["job", "step"] | None = None  # what these seconds are of
 
 
 def queue_folder(root: Path) -> Path:
@@ -108,6 +109,8 @@ class JobStore:
         started, ended = _read(folder / STARTED), _read(folder / "ended.json")
         cancelled = (folder / "cancel").exists()
         progress = _read(folder / "progress.json") or {}
+        left: float | None = None
+        left_of: Literal["job", "step"] = "step"
         state: State
         if ended:
             state = "cancelled" if cancelled else "done" if ended["code"] in (0, 3) else "failed"
@@ -115,6 +118,11 @@ class JobStore:
             state = "running" if alive(started["pid"], started["made"]) else "cancelled" if cancelled else "interrupted"
         else:
             state = "cancelled" if cancelled else "queued"
+        if state == "running" and progress:
+            earlier = self._earlier(job)
+            left = _left(progress, earlier) if earlier else None
+            left_of = "step" if left is None else "job"
+            left = _step_left(progress) if left is None else left
         return JobStatus(
             job,
             state,
@@ -124,7 +132,8 @@ class JobStore:
             progress.get("line"),
             progress.get("done"),
             progress.get("total"),
-            _left(progress) if state == "running" else None,
+            left,
+            left_of if left is not None else None,
         )
 
     def start(self, name: str, pid: int, made: float | None = None) -> None:
@@ -151,6 +160,17 @@ class JobStore:
             block = file.read(most)
         return block.decode("utf-8", "replace"), start + len(block)
 
+    def _earlier(self, job: Job) -> dict[str, Any] | None:
+        """The course of an earlier job of the same command that ended well: the most alike, of several the last."""
+        found: list[tuple[int, str]] = []
+        for name in self._names()[-KEPT:]:
+            raw = _read(self.folder / name / "job.json") if name < job.id else None
+            if raw is None or raw["command"] != job.command or (self.folder / name / "cancel").exists():
+                continue
+            if (_read(self.folder / name / "ended.json") or {}).get("code") in (0, 3):
+                found.append((len({*raw["words"]} & {*job.words}), name))
+        return _read(self.folder / max(found)[1] / "progress.json") if found else None
+
     def _names(self) -> list[str]:
         if not self.folder.is_dir():
             return []
@@ -166,7 +186,23 @@ def alive(pid: int, made: float) -> bool:
         return False
 
 
-def _left(progress: Mapping[str, Any]) -> float | None:
+def _left(progress: Mapping[str, Any], earlier: Mapping[str, Any]) -> float | None:
+    """Seconds left of the job: of its step as fast as that is, and as many as the earlier job took after that step."""
+    marks, known, took = progress.get("marks"), earlier.get("marks"), earlier.get("took")
+    if not isinstance(marks, dict) or not known or not took:
+        return None
+    now = time.time()
+    shared = [name for name in marks if name in known]
+    if not shared:  # it has only begun
+        return float(max(0.0, took - (now - progress["begun"])))
+    step = max(shared, key=lambda name: (marks[name][1], marks[name][0]))
+    own = _step_left(progress) if step == progress["step"] else None
+    if own is None:
+        own = known[step][1] - known[step][0] - (now - progress["begun"] - marks[step][0])
+    return float(max(0.0, own + took - known[step][1]))
+
+
+def _step_left(progress: Mapping[str, Any]) -> float | None:
     """Seconds left of the step, from how fast it was so far."""
     done, total, first = (progress.get(key) for key in ("done", "total", "first"))
     if not (done and total and first is not None) or done <= first:

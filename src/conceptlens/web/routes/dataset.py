@@ -13,7 +13,7 @@ from conceptlens.web.server.answers import PICTURES, as_file, as_json, tag_of, u
 from conceptlens.web.server.problems import not_found
 from conceptlens.web.server.state import BINARY, ERRORS, JPEG, Responses, ServerState
 from conceptlens.web.views.dataset.image_pass import PassState
-from conceptlens.web.views.dataset.places import By, How, map_places, neighbors, vectors_by
+from conceptlens.web.views.dataset.places import By, How, neighbors, vectors_by
 from conceptlens.web.views.dataset.suspects import suspects
 from conceptlens.web.views.dataset.table import packed, table_of
 
@@ -42,7 +42,7 @@ def dataset_routes(state: ServerState) -> APIRouter:
 
         def work() -> bytes:
             vectors = vectors_by(table_of(state.loaded(run), split), by)
-            return map_places(vectors, how).astype("<f4").tobytes()
+            return state.maps.get(vectors, how).astype("<f4").tobytes()
 
         return as_file(request, await queues.sample.run(work), BYTES)
 

@@ -149,4 +149,5 @@ def _job(status: JobStatus) -> JobPart:
         done=status.done,
         total=status.total,
         seconds_left=status.seconds_left,
+        left_of=status.left_of,
     )

@@ -6,17 +6,16 @@ from conceptlens.web.schemas.run_table import Best, BestRequest, TableAnswer
 from conceptlens.web.server.answers import as_json
 from conceptlens.web.server.problems import bad
 from conceptlens.web.server.state import ERRORS, ServerState
-from conceptlens.web.views.run_table import RunTable, best_of
+from conceptlens.web.views.run_table import best_of
 
 
 def run_table_routes(state: ServerState) -> APIRouter:
     """The addresses, bound to a server."""
     router = APIRouter(responses=ERRORS)
-    table = RunTable()
 
     @router.get("/table", response_model=TableAnswer)
     async def rows(request: Request) -> Response:
-        return as_json(request, await state.queues.files.run(lambda: TableAnswer(rows=table.rows(state.index))))
+        return as_json(request, await state.queues.files.run(lambda: TableAnswer(rows=state.table.rows(state.index))))
 
     @router.post("/table/best", response_model=Best)
     async def best(request: Request, body: BestRequest) -> Response:

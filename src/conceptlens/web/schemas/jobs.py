@@ -50,6 +50,7 @@ class JobPart(Part):
     done: int | None
     total: int | None
     seconds_left: float | None
+    left_of: Literal["job", "step"] | None  # of the job where an earlier one of its command was timed
 
 
 class Jobs(Answer):

@@ -1,4 +1,4 @@
-"""Preloads what the page shows first: cards, a model and a graph, so that the first visitor does not wait."""
+"""Preloads what the page shows first, cards, a model, a graph, the table: the first visitor does not wait for them."""
 
 import logging
 import threading
@@ -27,7 +27,7 @@ def first_shown(cards: list[RunCard]) -> RunCard | None:
 def preload(state: ServerState) -> None:
     """Load what the views ask for first. Errors in a folder are left to the request that asks for it."""
     cards = state.index.cards()
-    for work in (_model, _graph):
+    for work in (_model, _graph, _table):
         try:
             work(state, cards)
         except (UserError, Problem, OSError) as problem:
@@ -55,6 +55,11 @@ def _graph(state: ServerState, cards: list[RunCard]) -> None:
     path = entry.file(FILES["classes"])
     if path is not None and path.stat().st_size <= LARGE:
         state.graphs.open(entry, "classes").body  # noqa: B018 - kept with the graph
+
+
+def _table(state: ServerState, cards: list[RunCard]) -> None:
+    if cards:
+        state.table.rows(state.index)
 
 
 def preload_in_background(state: ServerState) -> threading.Thread:

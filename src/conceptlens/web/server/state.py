@@ -10,8 +10,10 @@ from conceptlens.web.server.safety import Policy
 from conceptlens.web.server.uploads import Limits
 from conceptlens.web.server.work_queue import WorkQueues
 from conceptlens.web.views.dataset.image_pass import ImagePasses
+from conceptlens.web.views.dataset.places import MapPlaces
 from conceptlens.web.views.dataset.sprites import SpriteSheets
 from conceptlens.web.views.graphs import Graphs
+from conceptlens.web.views.run_table import RunTable
 from conceptlens.web.views.runs import RunIndex
 
 Responses = dict[int | str, dict[str, Any]]
@@ -50,8 +52,10 @@ class ServerState:
     limits: Limits
     policy: Policy
     starts: tuple[str, ...] = ()  # commands that the page may start
+    table: RunTable = field(default_factory=RunTable)
     graphs: Graphs = field(default_factory=Graphs)
     passes: ImagePasses = field(default_factory=ImagePasses)
+    maps: MapPlaces = field(default_factory=MapPlaces)
     sprites: SpriteSheets = field(default_factory=SpriteSheets)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 

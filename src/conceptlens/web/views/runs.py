@@ -49,6 +49,7 @@ class RunIndex:
         self.folders = folders
         self._cards: dict[Path, tuple[tuple[float, ...], RunCard]] = {}
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
 
     def cards(self) -> list[RunCard]:
         """A card for each run, last changed first; broken ones last."""
@@ -64,15 +65,23 @@ class RunIndex:
         if entry.reason:
             return _broken(entry, entry.reason)
         try:
-            known = self._cards.get(entry.path)
-            if known and known[0] == _stamp(entry, known[1].kind) and known[1].key == entry.key:
-                return known[1]
-            info = _info(entry)
-            kind = kind_of(info, entry.shown)
-            stamp = _stamp(entry, kind)
-            card = _card(entry, kind, info)
+            if (known := self._known(entry)) is not None:
+                return known
+            with self._reading:  # of two views that open at once, one reads, and the other finds what it read
+                return self._known(entry) or self._read(entry)
         except Exception as error:  # a folder may hold anything: its own card says so, the others stay
             return _broken(entry, _reason(error))
+
+    def _known(self, entry: RunEntry) -> RunCard | None:
+        known = self._cards.get(entry.path)
+        same = known and known[1].key == entry.key and known[0] == _stamp(entry, known[1].kind)
+        return known[1] if known and same else None
+
+    def _read(self, entry: RunEntry) -> RunCard:
+        info = _info(entry)
+        kind = kind_of(info, entry.shown)
+        stamp = _stamp(entry, kind)
+        card = _card(entry, kind, info)
         with self._lock:
             self._cards[entry.path] = (stamp, card)
         return card
@@ -205,6 +214,7 @@ def _info(entry: RunEntry) -> dict[str, Any]:
 
 def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
     data, encoder, concepts = (_mapping(info.get(name)) for name in ("data", "encoder", "concepts"))
+    verdicts = outcomes(entry.path) if kind == "bottleneck" else {}
     return RunCard(
         key=entry.key,
         name=entry.name,
@@ -225,8 +235,8 @@ def _card(entry: RunEntry, kind: Kind, info: Mapping[str, Any]) -> RunCard:
         changed=_changed(entry, kind, live=info["status"] == "running"),
         unverified=not has_manifest(entry.path),
         has=[name for name, file in files(kind).items() if entry.file(file)],
-        trust=badge(entry.path) if kind == "bottleneck" and info["status"] == "done" else None,
-        verdicts=outcomes(entry.path) if kind == "bottleneck" else {},
+        trust=badge(verdicts) if kind == "bottleneck" and info["status"] == "done" else None,
+        verdicts=verdicts,
         **_training(entry, kind),
     )
 

@@ -12,7 +12,7 @@ from safetensors.numpy import load
 from conceptlens.concepts import ConceptSet
 from conceptlens.web.views.corrections import as_label
 from conceptlens.web.views.dataset.places import map_places, neighbors
-from conceptlens.web.views.dataset.suspects import disagreements, duplicates, suspects
+from conceptlens.web.views.dataset.suspects import Labeling, disagreements, duplicates, suspects
 from conceptlens.web.views.dataset.table import ImageTable
 from tests.web.conftest import World, client_of
 
@@ -87,17 +87,31 @@ def test_a_disagreement_must_be_as_sure_as_the_class_usually_is() -> None:
     probs = np.array([[0.9, 0.1], [0.7, 0.3], [0.85, 0.15], [0.2, 0.8]])
     labels = np.array([0, 1, 1, 1])
     # Of images labeled 0 the mean probability of 0 is 0.9: neither 0.7 nor 0.85 reaches it.
-    assert disagreements(probs, labels, "class", ["a", "b"]) == []
+    assert disagreements(Labeling("class", ["a", "b"], labels, probs)) == []
     labels = np.array([0, 0, 1, 1])  # now it is 0.8, and the third image is beyond it
-    (found,) = disagreements(probs, labels, "class", ["a", "b"])
+    (found,) = disagreements(Labeling("class", ["a", "b"], labels, probs))
     assert (found.row, found.label, found.instead, found.score) == (2, "b", "a", pytest.approx(0.7))
 
 
-def test_near_duplicates_of_two_classes_are_named_once() -> None:
+def test_near_duplicates_with_other_labels_are_named_once() -> None:
     vectors = np.array([[1, 0], [1, 0.01], [-1, 0], [-1, 0.5]], np.float32)
-    (pair,) = duplicates(vectors, np.array([0, 1, 0, 1]), ["a", "b"])
-    assert (pair.row, pair.other, pair.why) == (0, 1, "duplicate")
-    assert duplicates(vectors, np.array([0, -1, 0, 1]), ["a", "b"]) == []
+
+    def found(*labels: list[int]) -> list[tuple[int, str, str, str, int | None]]:
+        asked = [Labeling(f"question {place}", ["a", "b"], np.array(each), None) for place, each in enumerate(labels)]
+        pairs = duplicates(vectors, asked, most=10)
+        assert {pair.why for pair in pairs} <= {"duplicate"}
+        return [(pair.row, pair.of, pair.label, pair.instead, pair.other) for pair in pairs]
+
+    assert found([0, 1, 0, 1]) == [(0, "question 0", "a", "b", 1)]
+    assert found([0, -1, 0, 1]) == []
+    assert found([0, 0, 0, 1], [1, 0, 0, 1]) == [(0, "question 1", "b", "a", 1)]
+
+
+def test_a_split_of_one_image_again_and_again_names_no_more_pairs_than_are_listed() -> None:
+    same = np.ones((2050, 2), np.float32)
+    same[-1] = -1  # centered, the others would be nothing
+    labels = np.arange(2050) % 2
+    assert len(duplicates(same, [Labeling("class", ["a", "b"], labels, None)], most=10)) == 10
 
 
 def test_suspects_of_concepts_are_those_of_exclusive_groups() -> None:

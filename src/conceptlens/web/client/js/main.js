@@ -58,9 +58,11 @@ async function open({ focus = true } = {}) {
     if (card?.kind && (!view.alone || params.run)) seen = card.key;
     if (!view.alone && !params.run) note({ run });
     document.title = `${view.title}${view.alone ? "" : ` · ${card?.name ?? run}`} · conceptlens`;
-    if (!view.alone && !shared) put(strip, trustStrip(card, cards)); // a shared file has all verdicts above it
+    const drawStrip = () => put(strip, trustStrip(cards.find((each) => each.key === card?.key), cards));
+    if (!view.alone && !shared) drawStrip(); // a shared file has all verdicts above it
+    const renewStrip = () => look().then(drawStrip); // for a view in which something is measured
     const start = await loaded;
-    const handle = await start(host, view.alone ? params : { ...params, run }, { cards, card, views: VIEWS });
+    const handle = await start(host, view.alone ? params : { ...params, run }, { cards, card, views: VIEWS, renewStrip });
     if (mine !== opened) {
       handle?.stop?.();
       return;

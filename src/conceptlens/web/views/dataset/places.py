@@ -1,5 +1,8 @@
 """Where each image lies on a map, and which others lie near it: by its concepts, or by its tokens."""
 
+import hashlib
+import threading
+from collections import OrderedDict
 from typing import Literal
 
 import numpy as np
@@ -9,6 +12,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.web.server.problems import missing
 from conceptlens.web.views.dataset.table import ImageTable
 
+MOST = 16  # maps kept: of 50,000 images 0.4 MB each
 By = Literal["concepts", "tokens"]
 How = Literal["pca", "umap"]
 Floats = npt.NDArray[np.float32]
@@ -33,9 +37,8 @@ def map_places(vectors: Floats, how: How) -> Floats:
             raise missing("UMAP is not installed.", "pip install umap-learn") from None
         if len(vectors) < 4:
             raise UserError(f"UMAP needs 4 images or more, found {len(vectors)}. Choose PCA.")
-        return np.asarray(
-            UMAP(n_neighbors=min(15, len(vectors) - 1), random_state=0).fit_transform(vectors), np.float32
-        )
+        umap = UMAP(n_neighbors=min(15, len(vectors) - 1), random_state=0, n_jobs=1)  # a seed takes one thread
+        return np.asarray(umap.fit_transform(vectors), np.float32)
     centered = vectors.astype(np.float64) - vectors.mean(0)
     # The covariance is small where images are many: its main directions are those of the singular value decomposition.
     _, directions = np.linalg.eigh(centered.T @ centered)
@@ -43,6 +46,26 @@ def map_places(vectors: Floats, how: How) -> Floats:
     places[:, : directions.shape[1]] = centered @ directions[:, ::-1][:, :2]
     farthest = places[np.abs(places).argmax(0), [0, 1]]
     return (places * np.where(farthest < 0, -1, 1)).astype(np.float32)  # the same side every time
+
+
+class MapPlaces:
+    """Maps by UMAP, which take from seconds to minutes, are kept. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, Floats] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, vectors: Floats, how: How) -> Floats:
+        """As `map_places`; one UMAP at a time, and whoever asks for the same one waits for it."""
+        if how == "pca":
+            return map_places(vectors, how)
+        key = hashlib.blake2b(vectors.tobytes()).digest()
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = map_places(vectors, how)
+                while len(self._kept) > MOST:
+                    self._kept.popitem(last=False)
+            return self._kept[key]
 
 
 def neighbors(vectors: Floats, row: int, most: int) -> tuple[list[int], list[float]]:

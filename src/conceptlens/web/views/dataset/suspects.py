@@ -31,31 +31,47 @@ class Suspect:
     other: int | None = None  # the near-duplicate
 
 
+@dataclass(frozen=True)
+class Labeling:
+    """The labels of all images to one question."""
+
+    of: str
+    names: list[str]
+    labels: npt.NDArray[np.int64]  # (N,) places among the names; −1 where unknown
+    probs: Floats | None  # (N, names)
+
+
 def suspects(table: ImageTable, classes: list[str], concepts: ConceptSet, most: int) -> list[Suspect]:
     """The likeliest label errors of classes and of concepts."""
-    ranked: list[Suspect] = []
-    single = table.labels.ndim == 1
-    if table.probs is not None and single:
-        ranked += disagreements(table.probs, table.labels, CLASS, classes)
-    if table.concept_probs is not None:
-        for group in concepts.groups:
-            if group.kind == "exclusive" and len(group.values) > 1:
-                part = table.concept_labels[:, group.concepts]
-                labels = np.where((part == 1).sum(1) == 1, part.argmax(1), -1)
-                ranked += disagreements(table.concept_probs[:, group.concepts], labels, group.name, list(group.values))
-            elif group.kind == "independent":
-                for place in range(group.concepts.start, group.concepts.stop):
-                    held = table.concept_probs[:, place]
-                    labels = table.concept_labels[:, place].astype(np.int64)
-                    name = concepts.names[place]
-                    ranked += disagreements(np.stack([1 - held, held], axis=1), labels, name, ["no", "yes"])
-    if table.vectors is not None and single and len(table) <= COMPARED:
-        ranked += duplicates(table.vectors, table.labels, classes)
+    asked = labelings(table, classes, concepts)
+    ranked = [found for each in asked if each.probs is not None for found in disagreements(each)]
+    if table.vectors is not None and len(table) <= COMPARED:
+        ranked += duplicates(table.vectors, asked, most)
     return sorted(ranked, key=lambda each: (-each.score, each.row, each.of))[:most]
 
 
-def disagreements(probs: Floats, labels: npt.NDArray[np.int64], of: str, names: list[str]) -> list[Suspect]:
+def labelings(table: ImageTable, classes: list[str], concepts: ConceptSet) -> list[Labeling]:
+    """The class, where an image has one; each exclusive group; each concept of the others."""
+    found = [Labeling(CLASS, classes, table.labels, table.probs)] if table.labels.ndim == 1 else []
+    for group in concepts.groups:
+        if group.kind == "exclusive" and len(group.values) > 1:
+            part = table.concept_labels[:, group.concepts]
+            labels = np.where((part == 1).sum(1) == 1, part.argmax(1), -1)
+            probs = None if table.concept_probs is None else table.concept_probs[:, group.concepts]
+            found.append(Labeling(group.name, list(group.values), labels, probs))
+        elif group.kind == "independent":
+            for place in range(group.concepts.start, group.concepts.stop):
+                held = None if table.concept_probs is None else table.concept_probs[:, place]
+                probs = None if held is None else np.stack([1 - held, held], axis=1)
+                labels = table.concept_labels[:, place].astype(np.int64)
+                found.append(Labeling(concepts.names[place], ["no", "yes"], labels, probs))
+    return found
+
+
+def disagreements(asked: Labeling) -> list[Suspect]:
     """Images (N,) whose likeliest label is another than theirs, and as likely as it is where it is the label."""
+    of, names, labels, probs = asked.of, asked.names, asked.labels, asked.probs
+    assert probs is not None
     guess, rows = probs.argmax(1), np.arange(len(labels))
     known = labels >= 0
     usual = np.array([probs[known & (labels == k), k].mean() if (known & (labels == k)).any() else 1.0
@@ -68,16 +84,24 @@ def disagreements(probs: Floats, labels: npt.NDArray[np.int64], of: str, names: 
     ]
 
 
-def duplicates(vectors: npt.NDArray[np.float32], labels: npt.NDArray[np.int64], classes: list[str]) -> list[Suspect]:
-    """Images with a near-duplicate of another class; each pair once, named by its first image."""
+def duplicates(vectors: npt.NDArray[np.float32], asked: list[Labeling], most: int) -> list[Suspect]:
+    """Images with a near-duplicate of another label; each pair once for a question, named by its first image.
+
+    Where there are many, as of a split that holds one image again and again, those of the first images.
+    """
     centered = np.nan_to_num(vectors - np.nanmean(vectors, axis=0))
     unit = centered / np.maximum(np.linalg.norm(centered, axis=1, keepdims=True), 1e-12)
     pairs: list[Suspect] = []
     for start in range(0, len(unit), BLOCK):
         close = unit[start : start + BLOCK] @ unit.T
-        for place, other in zip(*np.nonzero(close >= SAME), strict=True):
-            row = start + int(place)
-            if row < other and min(labels[row], labels[other]) >= 0 and labels[row] != labels[other]:
-                names = classes[labels[row]], classes[labels[other]]
-                pairs.append(Suspect(row, CLASS, *names, float(close[place, other]), "duplicate", int(other)))
+        alike = np.triu(close >= SAME, start + 1)
+        for each in asked:
+            own, labels = each.labels[start : start + BLOCK, None], each.labels
+            places, others = np.nonzero(alike & (own != labels) & (own >= 0) & (labels >= 0))
+            for place, other in zip(places[:most].tolist(), others[:most].tolist(), strict=True):
+                names = each.names[labels[start + place]], each.names[labels[other]]
+                score = float(close[place, other])
+                pairs.append(Suspect(start + place, each.of, *names, score, "duplicate", other))
+        if len(pairs) >= most:
+            break
     return pairs

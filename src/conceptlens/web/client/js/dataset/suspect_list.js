@@ -22,33 +22,49 @@ export function suspectList(run, table, onpick, onrows) {
     more.hidden = shown >= found.length;
   }
 
-  /** @param {any} suspect */
+  /** @param {any} suspect of near-duplicates either may be the wrong one: each has its button */
   function entry({ row, of, label, instead, score, why, other }) {
     const told = h("span", { class: "note", role: "status" });
-    const button = h("button", { type: "button", onclick: save }, `Correct to ${instead}`);
-    async function save() {
-      if (!name.value.trim()) {
-        put(told, "Enter your name above first.");
-        name.focus();
-        return;
+    /** @param {string} words @param {number} which @param {string} to */
+    const correction = (words, which, to) => {
+      const button = h("button", { type: "button", onclick: save }, words);
+      async function save() {
+        if (!name.value.trim()) {
+          put(told, "Enter your name above first.");
+          name.focus();
+          return;
+        }
+        button.disabled = true;
+        try {
+          put(told, await correctLabels(run, table, which, name.value, [`${of}=${to}`]));
+        } catch (error) {
+          put(told, /** @type {Error} */ (error).message);
+          button.disabled = false;
+        }
       }
-      button.disabled = true;
-      try {
-        put(told, await correctLabels(run, table, row, name.value, [`${of}=${instead}`]));
-      } catch (error) {
-        put(told, /** @type {Error} */ (error).message);
-        button.disabled = false;
-      }
-    }
-    const reason =
-      why === "duplicate"
-        ? ["its near-duplicate ", imageLink(run, table, other), ` is ${instead} (similarity ${score.toFixed(2)})`]
-        : `the model says ${instead}, with a probability that is ${Math.floor(100 * score)} percentage points higher`;
+      return button;
+    };
+    const pair = why === "duplicate";
+    const reason = pair
+      ? ["its near-duplicate ", imageLink(run, table, other), ` is labeled ${instead} (similarity ${score.toFixed(2)})`]
+      : `the model says ${instead}, with a probability that is ${Math.floor(100 * score)} percentage points higher`;
     return h(
       "li",
       {},
-      thumbnail(run, table, row, onpick),
-      h("div", {}, h("p", {}, imageLink(run, table, row)), h("p", { class: "note" }, `${of}: labeled ${label}; `, reason), h("p", { class: "row" }, button, told)),
+      h("div", { class: "stack tight" }, thumbnail(run, table, row, onpick), pair ? thumbnail(run, table, other, onpick) : null),
+      h(
+        "div",
+        {},
+        h("p", {}, imageLink(run, table, row)),
+        h("p", { class: "note" }, `${of}: labeled ${label}; `, reason),
+        h(
+          "p",
+          { class: "row" },
+          correction(`Correct ${pair ? "this one " : ""}to ${instead}`, row, instead),
+          pair ? correction(`Correct the other to ${label}`, other, label) : null,
+          told,
+        ),
+      ),
     ); // prettier-ignore
   }
 

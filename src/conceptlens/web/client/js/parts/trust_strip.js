@@ -42,15 +42,17 @@ const MEASURES = {
     pairs: "effect of exchanged tokens",
     bias: "concepts that appear together",
   },
+  study: { analysis: "whether people rate the model's maps above shuffled ones" },
 };
 
 /** What measures it. @type {Record<string, string>} */
 const COMMANDS = {
   decomposition: "conceptlens decompose with --validate-on",
   codebook: "conceptlens codebook mask, pairs and bias",
+  study: "conceptlens study analyze",
 };
 
-/** Of a decomposed network or a codebook: which of its tests were made. @param {any} card */
+/** Of a decomposed network, a codebook or a study: which of its tests were made. @param {any} card */
 function ofResult(card) {
   const [done, open] = [true, false].map((there) =>
     Object.entries(MEASURES[card.kind])

@@ -49,7 +49,7 @@ export function runLine(row, { state, onpick, onsaved }) {
     h("td", {}, trustTag(row)),
     h("td", { class: "num" }, row.seed ?? "–"),
     h("td", {}, h("button", tag, row.tag || (row.note ? "note" : "+"))),
-    h("td", {}, moment(row.changed)),
+    h("td", {}, moment(row.changed) || "–"),
     state.columns.map((name) => cell(row, name)),
   );
 }

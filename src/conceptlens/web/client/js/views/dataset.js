@@ -81,18 +81,26 @@ export async function datasetView(host, params, { card }) {
     refresh(false);
   }
 
+  let [turn, unfit] = [0, false]; // counts refreshes: a map that came late is not drawn over what was chosen since
+
   /** @param {boolean} moved */
   async function refresh(moved) {
+    const mine = (turn += 1);
+    unfit ||= moved;
     fits = mask(table, { ...settings, rows: chosen }, tags);
     rows = ordered(table, rowsOf(fits), settings.order);
     drawTools();
     later();
     const across = settings.layout === "grid" ? Math.max(3, Math.floor((view.canvas.clientWidth || 800) / CELL)) : null;
     try {
-      view.show({ places: await placesNow(across), colors: colorsNow(), fits, rows, across });
-      if (moved) view.fit();
+      const places = await placesNow(across);
+      if (mine !== turn) return;
+      view.show({ places, colors: colorsNow(), fits, rows, across });
+      drawLine();
+      if (unfit) view.fit();
+      unfit = false;
     } catch (error) {
-      put(line, /** @type {any} */ (error).message, ` ${/** @type {any} */ (error).command ?? ""}`);
+      if (mine === turn) put(line, /** @type {any} */ (error).message, ` ${/** @type {any} */ (error).command ?? ""}`);
     }
   }
 
@@ -100,9 +108,13 @@ export async function datasetView(host, params, { card }) {
   async function placesNow(across) {
     if (across) return gridPlaces(rows, table.size, across);
     if (settings.layout === "axes") return scatter(measure(table, settings.x), measure(table, settings.y));
-    const [by, how] = settings.map.split("-");
-    if (!maps.has(settings.map)) maps.set(settings.map, await dataset.places(run, split, by, how));
-    const flat = /** @type {Float32Array} */ (maps.get(settings.map));
+    const { map } = settings;
+    const [by, how] = map.split("-");
+    if (!maps.has(map)) {
+      put(line, `Computing the map…${how === "umap" ? " UMAP takes from half a minute to some minutes." : ""}`);
+      maps.set(map, await dataset.places(run, split, by, how));
+    }
+    const flat = /** @type {Float32Array} */ (maps.get(map));
     return scatter(flat.filter((_, at) => at % 2 === 0), flat.filter((_, at) => at % 2 === 1)); // prettier-ignore
   }
 
@@ -139,10 +151,14 @@ export async function datasetView(host, params, { card }) {
     put(sheet, imageSheet(run, table, row, { onpick: pick, onneighbors: choose }));
   }
 
-  function drawTools() {
+  function drawLine() {
     const of = rows.length < table.size ? ` of ${plural(table.size, "image")}` : "";
     const axes = settings.layout === "axes" ? `. ${axesLine(table, settings.x, settings.y)}` : "";
     put(line, `${plural(rows.length, "image")}${of}${chosen ? ", selected by hand" : ""}${axes}`);
+  }
+
+  function drawTools() {
+    drawLine();
     put(
       tools,
       segment("Drag to", [["move", "Move"], ["lasso", "Lasso"]], view.canvas.classList.contains("lasso") ? "lasso" : "move", (mode) => view.lasso(mode === "lasso")),

@@ -13,8 +13,8 @@ const ABOUT =
   "People rate the maps without knowing which are the model's own and which were shuffled. If both get the same ratings, the maps show nothing.";
 const RATERS = "Progress of each rater. Answers stay hidden until the study is closed.";
 
-/** @param {HTMLElement} host @param {Record<string, string>} params */
-export async function studyView(host, params) {
+/** @param {HTMLElement} host @param {Record<string, string>} params @param {{renewStrip: () => Promise<void>}} app */
+export async function studyView(host, params, { renewStrip }) {
   const at = `studies/${encodeURIComponent(params.run)}`;
   let study = await get(at);
   let told = study.card.closed ? await get(`${at}/analysis`) : null;
@@ -40,6 +40,11 @@ export async function studyView(host, params) {
     put(body, told ? result(told) : [invitation(study), people, closing(study.analyze, () => study.raters, close)]);
   }
 
+  function showResult() {
+    draw();
+    renewStrip().catch(() => {}); // it only says that there is a result
+  }
+
   async function look() {
     try {
       const now = await get(at);
@@ -48,7 +53,7 @@ export async function studyView(host, params) {
       study = now;
       if (study.card.closed) {
         told = await get(`${at}/analysis`);
-        if (!stopped) draw();
+        if (!stopped) showResult();
       } else if (!same) put(raters, ratersTable(study.raters)); // where nothing is new, nobody loses their place
     } catch (error) {
       announce(/** @type {any} */ (error).message); // the server may be back at the next look
@@ -61,7 +66,7 @@ export async function studyView(host, params) {
     told = await post(`${at}/analysis`, { unfinished });
     study = await get(at);
     clearTimeout(timer);
-    draw();
+    showResult();
     announce("The study is closed. The result is shown.");
     host.querySelector("h1")?.focus();
   }
