@@ -1,6 +1,7 @@
 """What docs/findings.md says with intervals, from raw rows; `scripts/evidence_check.py` looks for each piece there."""
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -360,8 +361,16 @@ def _lines(name: str) -> list[str]:
     return [line for line in read_text(stored(HERE / name)).splitlines() if line]
 
 
+def learning() -> list[str]:
+    """Table 1 where two blocks of the encoder learn."""
+    sys.path.insert(0, str(HERE / "ivq-table1"))
+    import fine_tuned
+
+    return fine_tuned.sentences(fine_tuned.read())[:5]
+
+
 def statements() -> list[str]:
-    ivq = [*ablations(), *released(), *ranks(), *tuned_ranks(), *table1(), *uses()]
+    ivq = [*ablations(), *released(), *ranks(), *tuned_ranks(), *table1(), *learning(), *uses()]
     return [*ivq, *grounded(), *conditions(), *tokens(), *decomposed()]
 
 

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import fine_tuned  # a neighbor
+
 from conceptlens.core.files import read_json
 
 CLASS, AUC = "class.balanced_accuracy", "concept.auc"
@@ -79,7 +81,7 @@ def places(scores: Scores) -> list[str]:
 
 def statements() -> list[str]:
     scores = Scores()
-    return [*classes(scores), *concepts(scores), *places(scores)]
+    return [*classes(scores), *concepts(scores), *places(scores), *fine_tuned.sentences(fine_tuned.read())]
 
 
 if __name__ == "__main__":

@@ -108,6 +108,27 @@ def clustering() -> str:
     return table(["layer", *shares.values()], rows)
 
 
+def runs() -> str:
+    """Runs of `decompose.py` that came to their end, and parts of those that were stopped."""
+    rows = []
+    for row in read("decompose"):
+        stages = ", ".join(f"{name} {seconds:.0f}" for name, seconds in row["stages"].items())
+        images = f"{row['images']:,}, {row['per image']} vectors each"
+        rows.append([row["name"], images, row["device"], stages, f"{row['seconds']:.0f}", row["processor seconds"]])
+        rows[-1] += [row["host memory GB"], "yes" if row["page"] else f"no ({row['part']} part)"]
+    head = ["run", "images", "device", "seconds of each stage", "seconds", "processor seconds", "host memory, GB"]
+    return table([*head, "page finished"], rows)
+
+
+def steps() -> str:
+    """What the integrals between two layers take, by stage."""
+    rows = []
+    for row in read("steps"):
+        stages = ", ".join(f"{count}: {targets} ({seconds:.1f} s)" for count, targets, seconds in row["stages"])
+        rows.append([" → ".join(row["layers"]), row["image"], stages, f"{row['processor seconds']:.1f}"])
+    return table(["layers", "image", "steps: targets that needed them", "processor seconds"], rows)
+
+
 def main() -> None:
     page = HERE / "README.md"
     text = page.read_text("utf-8")
@@ -118,6 +139,8 @@ def main() -> None:
         "readers": readers(),
         "methods": methods(),
         "clustering": clustering(),
+        "runs": runs(),
+        "steps": steps(),
     }
     for name, content in tables.items():
         pattern = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.S)
