@@ -83,6 +83,16 @@ def validation(rows: list[Row]) -> str:
     return table(head, lines)
 
 
+def probes(rows: list[Row]) -> str:
+    """Linear probes of two encoders, judged on validation images and cross-validated."""
+    head = ("set", "training images", "encoder", "on validation images", "cross-validated with the training images")
+    lines = [
+        (row["set"], f"{row['size']}", row["encoder"], f"{row['validation']:.3f}", f"{row['cross-validated']:.3f}")
+        for row in rows
+    ]
+    return table(head, lines)
+
+
 def finished(rows: list[Row]) -> str:
     """How much of the search there is."""
     blocks = {(row["set"], row["size"], row["seed"]) for row in rows if row["what"] == "default"}
@@ -95,6 +105,7 @@ def main() -> None:
         keep(HERE / f"{file.stem}.jsonl.gz", new, KEYS[file.stem])
     found = read(HERE / "search.jsonl.gz")
     tables = {"ten-minutes": ten_minutes(read(HERE / "ten-minutes.jsonl.gz")), "finished": finished(found)}
+    tables["probes"] = probes(json.loads((HERE / "probes.json").read_text("utf-8")))
     fill(HERE / "README.md", tables | {"search": search(found), "validation": validation(found)})
 
 
