@@ -15,6 +15,8 @@ ODD: tuple[Any, ...] = (
     0,
     1e308,
     -1e26,
+    float("nan"),
+    float("inf"),
     2**70,
     "",
     "x" * 5000,
@@ -39,6 +41,9 @@ WORDS = (
     b"\n\n",
     b": ",
     b"&a *a",
+    b"!!int x ",
+    b"!!set ",
+    b"0b_",
 )
 
 

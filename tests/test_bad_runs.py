@@ -1,6 +1,7 @@
 """Places that cannot be written, disks that are full, run folders that were damaged."""
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -14,6 +15,26 @@ from conceptlens.core.files import read_json
 from conceptlens.runs.folder import RunFolder
 from tests.conftest import Refuse
 from tests.own_data import OwnData
+
+# --- values that nobody thought of
+
+
+def test_a_folder_that_holds_anything(
+    refuse: Refuse, own: OwnData, own_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a folder is not known to be as it was written, what cannot be read in it is no bug of ours."""
+    run = Path(shutil.copytree(own_run, tmp_path / "run"))
+    (run / manifest.NAME).unlink()
+    text = (run / "run.json").read_text("utf-8")
+    (run / "run.json").write_text(json.dumps(json.loads(text) | {"data": {}}), "utf-8")
+    refuse("evaluate", run, says=("not what conceptlens writes (KeyError: 'hash')", "they have no manifest"))
+    (run / "run.json").write_text(text, "utf-8")
+    card = json.loads((run / "model" / "model.json").read_text("utf-8"))
+    (run / "model" / "model.json").write_text(json.dumps(card | {"image_size": -1}), "utf-8")
+    refuse("predict", run, own.image(0), says="not what conceptlens writes")
+    monkeypatch.setattr("conceptlens.runs.opened.read_json", lambda *_: {}["of ours"])
+    assert main(["evaluate", str(own_run)]) == 1  # as it was written: a bug
+
 
 # --- where to write
 

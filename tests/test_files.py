@@ -7,6 +7,8 @@ import pytest
 
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.files import (
+    LONG_YAML,
+    dump_yaml,
     new_folder,
     parse_yaml,
     read_json,
@@ -95,6 +97,38 @@ def test_yaml_keeps_words_and_understands_exponents() -> None:
     assert read == {"yes": "no", "on": "off", "flag": True, "rate": 1e-4, "n": 3, "day": "2020-01-01"}
 
 
+def test_yaml_takes_no_word_for_a_number() -> None:
+    read = parse_yaml("[010, 12:30, 1_2, 0x1F, 0b_, 1:2.5, =, +1, -0.5, .inf, 08]", where="x")
+    assert read == ["010", "12:30", "1_2", "0x1F", "0b_", "1:2.5", "=", 1, -0.5, float("inf"), "08"]
+    assert parse_yaml("a: " + ":".join(300_000 * ["1"]), where="x")  # a number to the base 60 once, after half a minute
+
+
+def test_what_is_written_as_yaml_is_read_again() -> None:
+    value: dict[str, object] = {
+        "words": ["010", "12:30", "1_2", "0x1F", "=", "<<", "1e5", "null", "yes", ""],
+        "numbers": [1, -2.5, 1e-7],
+    }
+    value["twice"] = [value["words"], value["words"]]
+    assert parse_yaml(dump_yaml(value), where="x") == value
+
+
+def test_a_long_yaml_file_is_read_as_a_short_one() -> None:
+    text = "".join(f"- {{key {n}: [no, 010, 1e-4, true, ~]}}\n" for n in range(50))
+    long = parse_yaml(text + "# " + LONG_YAML * "x", where="x")
+    assert long == parse_yaml(text, where="x")
+    for damage in (
+        "? [a]\n: b",
+        "a: 1\na: 2",
+        "a: &x [1]\nb: *x",
+        "a: !!int x",
+        "a: [",
+        "a: \ud800",
+        "a: " + 5000 * "1",
+    ):
+        with pytest.raises(UserError):
+            parse_yaml(f"{damage}\n# " + LONG_YAML * "x", where="x")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -104,6 +138,12 @@ def test_yaml_keeps_words_and_understands_exponents() -> None:
         ("!!python/object/apply:os.system ['echo hi']", "not valid YAML"),
         ("[" * 5000, "levels deep"),
         ("? [a]\n: b", "a key must be a word"),
+        *[
+            (f"a: !!{tag}", "line 1, column 4 .* tags")
+            for tag in ("int x", "bool x", "timestamp 2001-13-45", "set {x}")
+        ],
+        ("? !!set {a}\n: b", "tags"),
+        ("a: " + 5000 * "1", "4300 digits"),
     ],
 )
 def test_bad_yaml_is_a_clear_error(text: str, message: str) -> None:

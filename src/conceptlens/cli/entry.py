@@ -23,7 +23,7 @@ from conceptlens.core.manifest import verify_everything
 from conceptlens.core.network import allow_online
 from conceptlens.core.plugins import allow_code
 from conceptlens.core.signatures import Docstring
-from conceptlens.core.system_errors import reason
+from conceptlens.core.system_errors import reason, unfit
 from conceptlens.core.version import __version__
 
 EXIT_CODES = {
@@ -168,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except Exception as error:
-        told = reason(error)
+        told = reason(error) or unfit(error, words)
         if debug or told is None:
             import traceback
 

@@ -189,6 +189,10 @@ ODD_FILES: dict[str, tuple[str, bytes]] = {
         "history.jsonl",
         b'{"epoch": 0, "split": "val", "rank.effective": 1}\n{"epo\n{"epoch": 1}\n',
     ),
+    "a measure that is no number": ("metrics.json", b'{"schema": 3, "splits": {"val": {"class": NaN}}}'),
+    "a run without data": ("run.json", b'{"schema": 3, "status": "done", "method": "cbm", "data": {}}'),
+    "a kind that is a list": ("run.json", b'{"schema": 3, "status": "done", "kind": [[1]], "data": {}}'),
+    "splits that are numbers": ("splits.json", b'{"schema": 3, "splits": {"train": 0, "test": true}}'),
     "a huge number": ("metrics.json", b'{"schema": 3, "splits": {"test": {"class": {"n": ' + b"9" * 5000 + b"}}}}"),
 }
 
@@ -206,8 +210,12 @@ def test_one_bad_folder_leaves_the_others(own_world: World, kind: str) -> None:
     assert cards["slots"]["status"] == "done"
     assert not cards["slots"]["unverified"]
     assert cards["bad"]["reason"] or (cards["bad"]["status"] == "done" and cards["bad"]["unverified"])
+    table = {row["key"]: row for row in client.get("/api/v1/table").json()["rows"]}
+    assert table["slots"]["metrics"]
+    assert client.get("/api/v1/methods/ivq-cbm/evidence").status_code == 200
     for address in (
         "",
+        "/graphs/image",
         "/history",
         "/concepts",
         "/head",

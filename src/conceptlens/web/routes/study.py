@@ -10,7 +10,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_checked
 from conceptlens.core.version import __version__
 from conceptlens.web.schemas.study import (
@@ -28,9 +27,10 @@ from conceptlens.web.schemas.study import (
 from conceptlens.web.server.answers import as_json, tag_of, unchanged
 from conceptlens.web.server.client_limit import Allowance
 from conceptlens.web.server.middleware import client_of
-from conceptlens.web.server.problems import Problem, missing
+from conceptlens.web.server.problems import missing
 from conceptlens.web.server.state import ERRORS, Responses, ServerState
 from conceptlens.web.views.ratings import CODES, Ratings
+from conceptlens.web.views.runs import reason_of
 from conceptlens.web.views.studies import Pack, Packs
 from conceptlens.workflows.study.analyze import RESULT_PAGE, Analysis
 from conceptlens.workflows.study.responses import RATER
@@ -134,8 +134,8 @@ def _card(packs: Packs, pack: Pack) -> StudyCard:
         questions = packs.questions(pack)
         found = Ratings(pack, questions)
         raters, closed = found.raters(), found.analysis() is not None
-    except (UserError, Problem) as error:
-        return card.model_copy(update={"reason": str(error)})
+    except Exception as error:  # a folder may hold anything: its own card says so, the others stay
+        return card.model_copy(update={"reason": reason_of(error)})
     return card.model_copy(
         update={
             "study": questions.study,

@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from starlette.exceptions import HTTPException
 
 from conceptlens.core.errors import UserError
-from conceptlens.core.system_errors import reason
+from conceptlens.core.system_errors import MALFORMED, not_as_written, reason
 from conceptlens.web.server.middleware import error_body
 from conceptlens.web.server.problems import Code, Problem
 
@@ -21,6 +21,8 @@ def answer_problems(app: FastAPI) -> None:
     app.add_exception_handler(UserError, _user_error)
     for kind in (OSError, RecursionError, SafetensorError):
         app.add_exception_handler(kind, _unreadable)
+    for other in MALFORMED:
+        app.add_exception_handler(other, _malformed)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _bug)
@@ -45,6 +47,15 @@ async def _user_error(request: Request, error: Exception) -> Response:
 async def _unreadable(request: Request, error: Exception) -> Response:
     """A file of a run that is damaged, gone, or not ours to read."""
     return _answer(Problem(409, "broken", reason(error) or f"A file of this run cannot be read: {str(error)[:300]}."))
+
+
+async def _malformed(request: Request, error: Exception) -> Response:
+    """A folder may hold anything: what was checked when a file was read says more, this is for all the rest."""
+    if not {"run", "study"} & request.path_params.keys():
+        raise error
+    log.warning("%s %s: %r", request.method, request.url.path, error, exc_info=log.isEnabledFor(logging.DEBUG))
+    said = reason(error) or f"{not_as_written(error)} If nobody changed it, this is a bug."
+    return _answer(Problem(409, "broken", said))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -13,7 +13,7 @@ from conceptlens.core.registry import CARDS, METHODS
 from conceptlens.recipes.parse import recipe_names
 from conceptlens.web.schemas.comparison import Supervision
 from conceptlens.web.schemas.methods import Evidence, MethodCard, MethodEvidence, MethodScheme
-from conceptlens.web.server.problems import Problem, not_found
+from conceptlens.web.server.problems import not_found
 from conceptlens.web.views.comparison import read_results
 from conceptlens.web.views.runs import RunIndex
 from conceptlens.workflows.compare.supervision_blocks import TITLES
@@ -107,7 +107,7 @@ def evidence_of(name: str, index: RunIndex) -> MethodEvidence:
 def _rows(name: str, key: str, index: RunIndex) -> list[Evidence]:
     try:
         _, found = read_results(index.of_kind(key, "comparison"))
-    except Problem:
+    except Exception:
         return []  # its own card and view say what is wrong with it
     return [
         Evidence(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from conceptlens.concepts import ConceptSet
-from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
 from conceptlens.reports.material import shown_split, value_of
 from conceptlens.runs.annotations import FILE, Annotation, read_annotations
@@ -18,7 +17,7 @@ from conceptlens.stats.questions import Question, exists, value
 from conceptlens.web.schemas.run_table import Best, TableRow
 from conceptlens.web.server.folders import RunEntry
 from conceptlens.web.server.problems import bad, missing
-from conceptlens.web.views.runs import RunIndex
+from conceptlens.web.views.runs import RunIndex, reason_of
 from conceptlens.workflows.compare.measures import Answers, questions
 from conceptlens.workflows.compare.significance import MEASURES
 
@@ -43,18 +42,18 @@ class RunTable:
         known = self._rows.get(entry.path)
         if known and known[0] == stamp and known[1].key == entry.key:
             return known[1]
-        row = _read(entry, paths[0])
+        try:
+            row = _read(entry, paths[0])
+        except Exception as error:  # a folder may hold anything: its own row says so, the others stay
+            row = TableRow(key=entry.key, reason=reason_of(error))
         with self._lock:
             self._rows[entry.path] = (stamp, row)
         return row
 
 
 def _read(entry: RunEntry, metrics: Path | None) -> TableRow:
-    try:
-        raw = value_of(read_json(metrics), "splits") if metrics else None
-        said = read_annotations(entry.path)["run"].get(OWN, Annotation())
-    except UserError as error:
-        return TableRow(key=entry.key, reason=str(error))
+    raw = value_of(read_json(metrics), "splits") if metrics else None
+    said = read_annotations(entry.path)["run"].get(OWN, Annotation())
     splits = raw if isinstance(raw, Mapping) else {}
     split = shown_split(splits) if splits else None
     numbers = splits.get(split) if split else None

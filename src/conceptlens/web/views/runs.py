@@ -12,6 +12,7 @@ from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import parse_json, read_json, read_text, read_yaml
 from conceptlens.core.manifest import check, has_manifest, written_at
+from conceptlens.core.system_errors import not_as_written
 from conceptlens.reports.material import shown_split, value_of
 from conceptlens.runs.folder import RunFolder
 from conceptlens.runs.results import Kind, results
@@ -70,7 +71,7 @@ class RunIndex:
             with self._reading:  # of two views that open at once, one reads, and the other finds what it read
                 return self._known(entry) or self._read(entry)
         except Exception as error:  # a folder may hold anything: its own card says so, the others stay
-            return _broken(entry, _reason(error))
+            return _broken(entry, reason_of(error))
 
     def _known(self, entry: RunEntry) -> RunCard | None:
         known = self._cards.get(entry.path)
@@ -171,10 +172,10 @@ def measured_split(entry: RunEntry) -> Split:
     return "val" if shown_split(value_of(raw, "splits") or {}) == "val" else "test"
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, (UserError, OSError)) and str(error):
+def reason_of(error: Exception) -> str:
+    if isinstance(error, (UserError, OSError, Problem)) and str(error):
         return str(error)
-    return f"A file of this folder is not what conceptlens writes ({type(error).__name__}: {str(error)[:200]})."
+    return not_as_written(error)
 
 
 def _broken(entry: RunEntry, reason: str) -> RunCard:
