@@ -156,11 +156,18 @@ def differences(run: Path, whole: Path) -> dict[str, Any]:
     one, other = kept(run), kept(whole)
     if sorted(one) != sorted(other) or any(one[name].shape != other[name].shape for name in other):
         return {"error": f"other tensors: {sorted(one.keys() ^ other.keys())[:5]}"}
+    flipped = 0
+    for name in [name for name in other if name.endswith(":directions")]:  # whose signs mean nothing
+        signs = [-1.0 if product < 0 else 1.0 for product in (one[name] * other[name]).sum(0)]
+        one[name], flipped = one[name] * signs, signs.count(-1.0)
     filled = [name for name in other if other[name].size and other[name].dtype.kind in "fiub"]
+    apart = {name: float(abs(one[name].astype(float) - other[name].astype(float)).max()) for name in filled}
     row: dict[str, Any] = {
         "tensors": len(other),
         "equal tensors": sum(one[name].tobytes() == other[name].tobytes() for name in other),
-        "difference": max(float(abs(one[name].astype(float) - other[name].astype(float)).max()) for name in filled),
+        "difference": max(apart.values()),
+        "of": max(apart, key=lambda name: apart[name]),
+        "flipped directions": flipped,
         "largest": max(float(abs(other[name].astype(float)).max()) for name in filled),
     }
     history = [folder / "history.jsonl" for folder in (run, whole)]
@@ -170,11 +177,7 @@ def differences(run: Path, whole: Path) -> dict[str, Any]:
         weights = "model/weights.safetensors:"
         a, b = (tensors["predictions/test.safetensors:logits"] for tensors in (one, other))
         row |= {
-            "weights": max(
-                float(abs(one[name].astype(float) - other[name].astype(float)).max())
-                for name in filled
-                if name.startswith(weights)
-            ),
+            "weights": max(far for name, far in apart.items() if name.startswith(weights)),
             "loss, relative": max(abs(x / y - 1) for x, y in zip(mine, theirs, strict=True)),
             "scores": "logits",
             "largest difference of scores": float(abs(a - b).max()),

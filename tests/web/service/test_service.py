@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import logging
 import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from conceptlens.web.server.access import Access
 from conceptlens.web.server.connections import GuardedConnection
 from conceptlens.web.server.problems import Problem
 from conceptlens.web.server.safety import Policy
-from conceptlens.web.server.serve import Options
+from conceptlens.web.server.serve import Options, log_no_requests
 from conceptlens.web.service.app import ARRAY, Gate, Service, ServiceOptions, create_service, service_app
 from conceptlens.web.service.batching import Batcher
 from conceptlens.web.service.serve import serve_run
@@ -241,10 +242,27 @@ def test_arrays_that_lie_are_refused_and_words_name_no_files(client: TestClient,
     )
     several = io.BytesIO()
     np.savez(several, a=pictures(1), b=pictures(1))
-    for content in (file.getvalue(), several.getvalue(), npy(np.array([str(secret)]))):
+    archive = several.getvalue()
+    torn = archive[:-60] + bytes(30) + archive[-30:]  # its list of files is none
+    for content in (file.getvalue(), archive, torn, b"", npy(np.array([str(secret)]))):
         answer = client.post("/v1/prediction", content=content, headers={"content-type": ARRAY})
         assert answer.status_code == 400, answer.text
         assert "secret" not in answer.text
+
+
+def test_a_form_that_is_none_is_not_logged(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    """A line for each such request would fill a disk."""
+
+    def lines() -> int:
+        caplog.clear()
+        form = {"content-type": "multipart/form-data; boundary=edge"}
+        assert client.post("/v1/prediction", content=b"--no edge\r\n", headers=form).status_code == 400
+        return len(caplog.records)
+
+    caplog.set_level(logging.WARNING, "python_multipart")
+    assert lines() > 0
+    log_no_requests()
+    assert lines() == 0
 
 
 def test_slow_clients_have_deadlines_here_too(model: cl.TrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,12 @@ def make_policy(options: Options, say: Callable[[str], object], bound: str | Non
     return Policy(token, names | {socket.gethostname().lower()}, addresses=True)
 
 
+def log_no_requests() -> None:
+    """A line for each request that is no HTTP, or whose form is none, would fill a disk."""
+    for name in ("uvicorn.error", "python_multipart"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
 def listen(options: Options) -> socket.socket:
     """A socket at the address, or a sentence why not."""
     if not 0 <= options.port <= 65535:
@@ -120,7 +126,7 @@ def serve(
         jobs=options.jobs,
         allow_jobs=options.allow_jobs,
     )
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # a line for each request that is no HTTP fills a disk
+    log_no_requests()
     server = uvicorn.Server(
         uvicorn.Config(
             app,

@@ -132,9 +132,11 @@ class Service:
     def read_array(self, data: bytes) -> list[Subject]:
         """Decoded images (N, H, W, 3), as `numpy.save` writes them; nothing is unpickled."""
         try:
-            array = np.load(io.BytesIO(data), allow_pickle=False)
             # Words would be taken for paths of this machine: of an array of text, or the names in an archive of arrays.
-            if not isinstance(array, np.ndarray) or array.dtype.kind not in "uif":
+            if not data.startswith(np.lib.format.MAGIC_PREFIX):
+                raise UserError("it begins otherwise")
+            array = np.load(io.BytesIO(data), allow_pickle=False)
+            if array.dtype.kind not in "uif":
                 raise UserError("it holds no pixels")
             self.check_count(len(array) if array.ndim == 4 else 1)  # before each becomes as large as the model sees it
             return list(subjects(array, self.run.card, pictures=False))

@@ -14,7 +14,7 @@ from conceptlens.core.system_errors import reason
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.web.server.access import Access
 from conceptlens.web.server.connections import GuardedConnection
-from conceptlens.web.server.serve import Options, listen, make_policy
+from conceptlens.web.server.serve import Options, listen, log_no_requests, make_policy
 from conceptlens.web.service.app import Gate, Service, ServiceOptions, service_app
 
 
@@ -23,6 +23,7 @@ def serve_run(run: OpenedRun, options: Options, service_options: ServiceOptions,
     os.environ["HF_HUB_OFFLINE"] = "1"  # a stranger's run folder may name an encoder on a hub: nothing is fetched
     torch.set_num_threads(options.threads or max(1, os.cpu_count() or 1))
     threadpool_limits(1, "blas")  # numpy's own threads do little here, and would keep torch's from the cores
+    log_no_requests()
     taken = listen(options)
     host, port = taken.getsockname()[:2]
     service = Service(run, service_options)
