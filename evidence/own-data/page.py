@@ -1,8 +1,8 @@
 """Takes rows over and writes the tables of README.md from all that are kept.
 
-    python evidence/own-data/page.py [search.jsonl] [ten-minutes.jsonl]
+    python evidence/own-data/page.py [search.jsonl] [ten-minutes.jsonl] [small.jsonl]
 
-The files' names say what the rows are: of `run.py search`, of `ten_minutes.py`.
+The files' names say what the rows are: of `run.py search`, of `ten_minutes.py`, of `small.py`.
 """
 
 import json
@@ -20,7 +20,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from raw_rows import fill, keep, read, table  # a neighbor
 
 HERE = Path(__file__).parent
-KEYS = {"search": ("set", "size", "seed", "what"), "ten-minutes": ("set", "images", "seed")}
+KEYS = {
+    "search": ("set", "size", "seed", "what"),
+    "ten-minutes": ("set", "images", "seed"),
+    "small": ("setting", "seed", "reader", "head"),
+}
+TODAY = ("as it is", "training images")
 Row = dict[str, Any]
 
 
@@ -93,6 +98,38 @@ def probes(rows: list[Row]) -> str:
     return table(head, lines)
 
 
+def small(rows: list[Row]) -> str:
+    """What each reader and head changes, in points: the class by setting, the rest as means over settings."""
+    settings = sorted({row["setting"] for row in rows})
+    found = {(row["setting"], row["seed"], row["reader"], row["head"]): row for row in rows}
+    seeds = {name: sorted({row["seed"] for row in rows if row["setting"] == name}) for name in settings}
+
+    def gains(setting: str, what: tuple[str, str], measure: str) -> float | None:
+        pairs = [(found[setting, seed, *what], found[setting, seed, *TODAY]) for seed in seeds[setting]]
+        return (
+            100 * float(np.mean([one[measure] - two[measure] for one, two in pairs]))
+            if measure in pairs[0][0]
+            else None
+        )
+
+    measures = ("class", "sham", "truth", "area", "concept_auc", "concept_ece")
+    lines = []
+    for what in dict.fromkeys((row["reader"], row["head"]) for row in rows):
+        cells = []
+        for name in settings:
+            own = [100 * found[name, seed, *TODAY]["class"] for seed in seeds[name]]
+            cells.append(f"{np.mean(own):.1f}" if what == TODAY else f"{gains(name, what, 'class'):+.1f}")
+        for measure in measures:
+            means = [gain for name in settings if (gain := gains(name, what, measure)) is not None]
+            cells.append("–" if what == TODAY or not means else f"{np.mean(means):+.1f}")
+        lines.append((*what, *cells))
+    lines.sort(key=lambda line: (line[0].startswith("linear"), line[:2] != TODAY, line[0] != TODAY[0], line[0]))
+    head = [f"{name} images ({len(seeds[name])})" for name in settings]
+    return table(
+        ("reader", "head learns from", *head, *(f"mean: {name.replace('_', ' ')}" for name in measures)), lines
+    )
+
+
 def finished(rows: list[Row]) -> str:
     """How much of the search there is."""
     blocks = {(row["set"], row["size"], row["seed"]) for row in rows if row["what"] == "default"}
@@ -105,6 +142,7 @@ def main() -> None:
         keep(HERE / f"{file.stem}.jsonl.gz", new, KEYS[file.stem])
     found = read(HERE / "search.jsonl.gz")
     tables = {"ten-minutes": ten_minutes(read(HERE / "ten-minutes.jsonl.gz")), "finished": finished(found)}
+    tables["small"] = small(read(HERE / "small.jsonl.gz"))
     tables["probes"] = probes(json.loads((HERE / "probes.json").read_text("utf-8")))
     fill(HERE / "README.md", tables | {"search": search(found), "validation": validation(found)})
 

@@ -112,11 +112,3 @@ def test_the_loss_of_patches_tells_them_what_to_say_and_not_where_to_look(setup:
     (output.patch_logits * output.patch_shares).sum().backward()
     assert model.reader.queries.grad is None
     assert model.reader.weights.grad is not None
-
-
-def test_a_head_that_is_fitted_again_needs_concepts_that_never_saw_the_class(setup: Setup) -> None:
-    for wrong in ({"class_gradient": 1.0}, {"residual": True}, {"space": "logit"}):
-        with pytest.raises(UserError, match=r"method\.validation_readings"):
-            EvidenceCBM(setup, validation_readings=0.5, **wrong)
-    with pytest.raises(UserError, match="a share from 0 to 1, found 2"):
-        EvidenceCBM(setup, validation_readings=2)

@@ -54,7 +54,6 @@ class EvidenceCBM(GroundedModel):
         class_gradient: float = 0.0,
         calibrate: bool = True,
         head_rate: float = 5.0,
-        validation_readings: float = 0.0,
         places: Places = "none",
         parts: str = "auto",
         keypoint_fraction: float = 1.0,
@@ -82,9 +81,6 @@ class EvidenceCBM(GroundedModel):
             class_gradient: How much of the class loss reaches the concepts: 1 joint, 0 sequential training.
             calibrate: Fit the probabilities' temperatures on validation after every epoch.
             head_rate: The class head's learning rate as a multiple of the training's.
-            validation_readings: Above 0, the class head is fitted again at the end. With this chance, it is then shown
-                what was read of validation images with the same labels in the place of a training image: for small
-                data, where new images are read worse. Not where concept labels follow from the class.
             places: What tells the attention where parts are: nothing; `points` marked in the training images; or a
                 `prior`, a learnable Gaussian for each part.
             parts: Which part each concept speaks of, for `places`: as for `pf-cbm`, but a concept without a part speaks
@@ -98,14 +94,6 @@ class EvidenceCBM(GroundedModel):
             raise UserError(f"method.entropy_weight: expected 0 or more, found {entropy_weight}.")
         if patch_loss < 0:
             raise UserError(f"method.patch_loss: expected 0 or more, found {patch_loss}.")
-        if not 0 <= validation_readings <= 1:
-            raise UserError(f"method.validation_readings: expected a share from 0 to 1, found {validation_readings}.")
-        if validation_readings and (class_gradient or residual or space == "logit"):
-            raise UserError(
-                "method.validation_readings: a head that is fitted again needs concepts that never saw the class, and "
-                "reads probabilities alone. Set class_gradient: 0, residual: false and a space other than logit."
-            )
-        self.validation_readings = validation_readings
         count = len(setup.concepts)
         self.space, self.bottleneck = space, Bottleneck(setup.concepts, space, randint, class_gradient, calibrate)
         self.entropy_weight, self.patch_loss = entropy_weight, patch_loss

@@ -29,7 +29,6 @@ from conceptlens.training.batches.targets import TargetTable
 from conceptlens.training.batches.views import draw_views
 from conceptlens.training.epochs import number_of
 from conceptlens.training.fit_stage import FitStage, check_fits
-from conceptlens.training.head import fit_again
 from conceptlens.training.optimization.average import WeightAverage
 from conceptlens.training.optimization.compiled import compiles
 from conceptlens.training.optimization.losses import SupervisedLoss, class_weights
@@ -91,8 +90,8 @@ def check_stages(stages: list[StageConfig], pipeline: Pipeline) -> None:
 def fit(session: Session) -> dict[str, Tensor]:
     """Train, or go on where the newest state stands; returns the weights that validation chose."""
     with session.resident_images(), kept_memory(session.processes.device.type == "cpu"):
-        session.pipeline.load_state_dict(_train(session))
-        fit_again(session)
+        best = _train(session)
+    session.pipeline.load_state_dict(best)
     session.pipeline.regularizer.detach()
     return session.pipeline.state_dict()
 
