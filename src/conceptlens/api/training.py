@@ -209,15 +209,10 @@ def demo(*, out: str | Path = "runs/demo", overwrite: bool = False, quiet: bool 
     >>> import conceptlens as cl
     >>> cl.demo()  # doctest: +SKIP
     """
-    import shutil
-
     folder = Path(out)
-    tokens = folder.with_name(f".{folder.name}-tokens")  # both read what the frozen blocks say of the images
     models = []
     for recipe, place in zip(DEMO, (folder, folder.with_name(f"{folder.name}-evidence")), strict=True):
-        settings = {"out": str(place), "encoder": {"layers": "several", "store": str(tokens.absolute())}}
-        models.append(_demo_model(recipe, settings, place, overwrite=overwrite, quiet=quiet))
-    shutil.rmtree(tokens, ignore_errors=True)
+        models.append(_demo_model(recipe, {"out": str(place)}, place, overwrite=overwrite, quiet=quiet))
     note(quiet)(f"side by side: conceptlens serve {' '.join(str(model.path) for model in models)}")
     return models[0]
 
