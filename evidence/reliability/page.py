@@ -107,20 +107,29 @@ def gpu() -> str:
         for row in rows
         if row["kind"] == "precision" and "error" in row
     ]
-    attempts = [row for row in rows if row["kind"] == "kill"]
-    body: list[list[object]] = [
-        [
-            " and ".join(f"{kill['signal']} after {kill['after']} s" for kill in row["kills"]) or "never",
-            *(f"{row[key]:.2g}" if key in row else row.get("error", "failed") for key in ("weights", "loss, relative")),
-            f"{row['largest difference of scores']:.2g}" if "scores" in row else "",
-            "yes" if row.get("same predictions") else "no",
-        ]
-        for row in attempts
-    ]
-    if body:
-        header = ["killed", "largest difference of a weight", "of an epoch's loss, relative", "of a test logit"]
-        lines.append(table([*header, "same predictions"], body))
     return "\n\n".join(lines)
+
+
+def gpu_kills() -> str:
+    """By what runs on a GPU differ from the first of their kind, which nobody stopped."""
+    rows = [row for row in rows_of("gpu.jsonl") if row["kind"] == "kill" and row["number"]]
+    ended = [row for row in rows if row["code"] == 0 and "error" not in row]
+    body: list[list[object]] = []
+    for command in dict.fromkeys(row["command"] for row in rows):
+        for killed in (False, True):
+            ours = [row for row in ended if row["command"] == command and bool(row["kills"]) == killed]
+            keys = (
+                ("weights", "loss, relative", "largest difference of scores") if command == "train" else ("difference",)
+            )
+            most = [f"{max(row[key] for row in ours):.2g}" if ours else "" for key in keys]
+            kills = sum(len(row["kills"]) for row in ours)
+            same = sum(row.get("same predictions", row["difference"] < 1e-3) for row in ours)
+            body.append([f"`{command}`", len(ours), kills or "never stopped", *most, *[""] * (3 - len(most)), same])
+    header = ["command", "runs beside the first", "kills", "largest difference of a stored number (`train`: weight)"]
+    header += ["of an epoch's loss, relative", "of a test logit", "with the same answers"]
+    failed = [row for row in rows if "error" in row]
+    said = "; ".join(f"`{row['command']}`: {row['error'][-200:]}" for row in failed) or "none"
+    return table(header, body) + f"\n\nAttempts that did not end or could not be compared: {said}."
 
 
 def requests() -> str:
@@ -157,7 +166,7 @@ def others() -> str:
 
 
 def main() -> None:
-    fill("README.md", kills, serve, parts, gpu)
+    fill("README.md", kills, serve, parts, gpu, gpu_kills)
     fill("server.md", requests, slow, others)
 
 

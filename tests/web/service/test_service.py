@@ -4,6 +4,7 @@ import asyncio
 import io
 import logging
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -267,6 +268,7 @@ def test_a_form_that_is_none_is_not_logged(client: TestClient, caplog: pytest.Lo
 
 def test_slow_clients_have_deadlines_here_too(model: cl.TrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
+    settled, ready = iter(range(9)), threading.Event()
 
     class Server:
         def __init__(self, config: dict[str, Any]) -> None:
@@ -278,7 +280,10 @@ def test_slow_clients_have_deadlines_here_too(model: cl.TrainedModel, monkeypatc
     monkeypatch.setattr(Service, "load", lambda service: None)
     monkeypatch.setattr("uvicorn.Config", lambda app, **words: words)
     monkeypatch.setattr("uvicorn.Server", Server)
-    serve_run(model, Options(port=0), ServiceOptions(), lambda words: None)
+    monkeypatch.setattr("conceptlens.web.service.serve.settle", lambda: next(settled))
+    serve_run(model, Options(port=0), ServiceOptions(), lambda words: ready.set() if "ready" in words else None)
+    assert ready.wait(10)
+    assert next(settled) == 2  # what is imported, and what was read, is looked through for garbage no more
     assert seen["http"] is GuardedConnection
     assert (seen["limit_concurrency"], seen["timeout_keep_alive"]) == (1000, 30)
 

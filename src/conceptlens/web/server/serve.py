@@ -115,7 +115,7 @@ def serve(
     # Half of the cores for one pass leaves room for the others; more threads than free cores would only spin.
     torch.set_num_threads(options.threads or max(1, (os.cpu_count() or 2) // 2))
     taken = listen(options)
-    _settle()
+    settle()
     host, port = taken.getsockname()[:2]
     app = create_app(
         runs,
@@ -151,7 +151,7 @@ def serve(
         server.run(sockets=[taken])
 
 
-def _settle() -> None:
+def settle() -> None:
     """Make a long life cheap, and small answers quick beside large ones."""
     sys.setswitchinterval(0.001)  # a thread that parses keeps the event loop waiting for this long, again and again
     # What is imported stays: looking through it for garbage took longer than reading a large graph.

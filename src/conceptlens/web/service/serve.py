@@ -14,7 +14,7 @@ from conceptlens.core.system_errors import reason
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.web.server.access import Access
 from conceptlens.web.server.connections import GuardedConnection
-from conceptlens.web.server.serve import Options, listen, log_no_requests, make_policy
+from conceptlens.web.server.serve import Options, listen, log_no_requests, make_policy, settle
 from conceptlens.web.service.app import Gate, Service, ServiceOptions, service_app
 
 
@@ -24,6 +24,7 @@ def serve_run(run: OpenedRun, options: Options, service_options: ServiceOptions,
     torch.set_num_threads(options.threads or max(1, os.cpu_count() or 1))
     threadpool_limits(1, "blas")  # numpy's own threads do little here, and would keep torch's from the cores
     log_no_requests()
+    settle()
     taken = listen(options)
     host, port = taken.getsockname()[:2]
     service = Service(run, service_options)
@@ -49,6 +50,7 @@ def serve_run(run: OpenedRun, options: Options, service_options: ServiceOptions,
             say(f"error: {reason(error) or error}")
             server.should_exit = True
             return
+        settle()  # once more: a look through all that was read for it took a second, in which nobody was answered
         say(f"ready: {run.name} on {run.device}")
 
     shown = f"[{host}]" if ":" in host else host
