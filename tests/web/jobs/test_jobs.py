@@ -129,6 +129,8 @@ def test_the_time_left_is_the_jobs_once_one_of_its_kind_is_done(
     assert left(second) == (15.0, "job")  # it draws since 5 s
     said(second, [("reading", 999.0)])
     assert left(second) == (18.0, "job")  # it began 20 s ago
+    said(second, [])
+    assert left(second) == (18.0, "job")
 
 
 @pytest.fixture(autouse=True)

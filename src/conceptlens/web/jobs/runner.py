@@ -106,6 +106,7 @@ def _run(folder: Path) -> int:
     if (folder / "cancel").exists():
         child.terminate()
     progress, told, written = Progress(time.time()), 0.0, 0
+    _write(folder / "progress.json", progress.value)
     assert child.stdout is not None
     with (folder / "log.txt").open("ab", buffering=0) as log:
         for piece in iter(lambda: os.read(child.stdout.fileno(), 65536), b""):  # type: ignore[union-attr]

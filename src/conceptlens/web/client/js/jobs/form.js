@@ -26,13 +26,16 @@ export function valuesOf(options, entered) {
 /** Values of settings as lines. @param {Record<string, any>} values */
 export const linesOf = (values) => Object.entries(values).map(([name, value]) => `${name} = ${value}`);
 
+/** Help with names in backticks as code. @param {string} help */
+const helpWords = (help) => help.split("`").map((words, place) => (place % 2 ? h("code", {}, words) : words));
+
 /** A field for each option. @param {Option[]} options @param {() => void} onchange @param {string} otherwise what counts where nothing is entered */
 export function fields(options, onchange, otherwise = "the default") {
   /** @type {Record<string, any>} */
   const inputs = {};
   const rows = options.map((option) => {
     const id = `job-${option.name}`;
-    const about = option.help ? h("span", { class: "note", id: `${id}-help` }, option.help) : null;
+    const about = option.help ? h("span", { class: "note", id: `${id}-help` }, helpWords(option.help)) : null;
     const common = { id, "aria-describedby": about ? `${id}-help` : null, onchange, oninput: onchange };
     inputs[option.name] = input(option, common, otherwise);
     return h(
