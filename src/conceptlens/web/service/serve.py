@@ -17,6 +17,8 @@ from conceptlens.web.server.connections import GuardedConnection
 from conceptlens.web.server.serve import Options, listen, log_no_requests, make_policy, settle
 from conceptlens.web.service.app import Gate, Service, ServiceOptions, service_app
 
+PATIENCE = 30.0  # seconds that a service that is stopped waits for weights that are being read
+
 
 def serve_run(run: OpenedRun, options: Options, service_options: ServiceOptions, say: Callable[[str], object]) -> None:
     """Answer until interrupted; the model is read while the address already says that it is not ready."""
@@ -55,6 +57,10 @@ def serve_run(run: OpenedRun, options: Options, service_options: ServiceOptions,
 
     shown = f"[{host}]" if ":" in host else host
     say(f"http://{shown if host not in ('0.0.0.0', '::') else socket.gethostname()}:{port}/  (Ctrl-C stops it)")
-    threading.Thread(target=load, name="conceptlens-load", daemon=True).start()
-    with contextlib.suppress(KeyboardInterrupt):  # that is how it is stopped
-        server.run(sockets=[taken])
+    loading = threading.Thread(target=load, name="conceptlens-load", daemon=True)
+    loading.start()
+    try:
+        with contextlib.suppress(KeyboardInterrupt):  # that is how it is stopped
+            server.run(sockets=[taken])
+    finally:
+        loading.join(PATIENCE)  # a process that ends while torch works in another thread may abort
