@@ -124,8 +124,8 @@ def small(rows: list[Row]) -> str:
         lines.append((*what, *cells, "–" if what == TODAY else f"{better} of {sum(map(len, own))}"))
     lines.sort(key=lambda line: (line[0].startswith("linear"), line[:2] != TODAY, line[0] != TODAY[0], line[:2]))
     head = [f"{name} images ({len(seeds[name])} seeds)" for name in settings]
-    means = ("class", "sham", "truth", "area", "concept AUC", "concept ECE")
-    return table(("reader", "head learns from", *head, *(f"mean: {name}" for name in means), "class better in"), lines)
+    named = ("class", "sham", "truth", "area", "concept AUC", "concept ECE")
+    return table(("reader", "head learns from", *head, *(f"mean: {name}" for name in named), "class better in"), lines)
 
 
 def finished(rows: list[Row]) -> str:
