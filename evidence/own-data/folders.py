@@ -14,7 +14,9 @@ SETS = ("blood-cells", "idrid", "skin", "birds")
 SIZES, SEEDS = (100, 300), (0, 1, 2, 3, 4)
 TEST, SPECIES = 500, 20
 PRESENT = 50  # percent of the raters who saw an attribute in images of a species
+ENCODERS = ("builtin/vit", "builtin/efficientnet-lite0")
 Row = dict[str, str]
+Block = tuple[str, int, int]  # set, training images, seed
 Found = tuple[Path, Row, str, str]  # image, what a sheet says of it, its group, its official side
 
 
@@ -112,3 +114,17 @@ def make_folder(name: str, data: Path, size: int, seed: int, out: Path) -> Path:
         writer.writeheader()
         writer.writerows(sheet)
     return folder
+
+
+def setup(block: Block, data: Path, work: Path) -> Path:
+    """The recipe that `init` writes for a block's folder."""
+    import conceptlens as cl
+
+    name, size, seed = block
+    folder = make_folder(name, data, size, seed, work / "folders")
+    place = work / "setups" / folder.name
+    if not (place / "recipe.yaml").exists():
+        made = cl.init(folder, out=place, class_column="species" if name == "birds" else "")
+        if not made.check.ok:
+            raise SystemExit(made.text())
+    return place / "recipe.yaml"

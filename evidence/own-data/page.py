@@ -104,30 +104,28 @@ def small(rows: list[Row]) -> str:
     found = {(row["setting"], row["seed"], row["reader"], row["head"]): row for row in rows}
     seeds = {name: sorted({row["seed"] for row in rows if row["setting"] == name}) for name in settings}
 
-    def gains(setting: str, what: tuple[str, str], measure: str) -> float | None:
+    def gains(setting: str, what: tuple[str, str], measure: str) -> list[float]:
         pairs = [(found[setting, seed, *what], found[setting, seed, *TODAY]) for seed in seeds[setting]]
-        return (
-            100 * float(np.mean([one[measure] - two[measure] for one, two in pairs]))
-            if measure in pairs[0][0]
-            else None
-        )
+        return [100 * (one[measure] - two[measure]) for one, two in pairs if measure in one]
 
-    measures = ("class", "sham", "truth", "area", "concept_auc", "concept_ece")
     lines = []
-    for what in dict.fromkeys((row["reader"], row["head"]) for row in rows):
-        cells = []
-        for name in settings:
-            own = [100 * found[name, seed, *TODAY]["class"] for seed in seeds[name]]
-            cells.append(f"{np.mean(own):.1f}" if what == TODAY else f"{gains(name, what, 'class'):+.1f}")
-        for measure in measures:
-            means = [gain for name in settings if (gain := gains(name, what, measure)) is not None]
-            cells.append("–" if what == TODAY or not means else f"{np.mean(means):+.1f}")
-        lines.append((*what, *cells))
-    lines.sort(key=lambda line: (line[0].startswith("linear"), line[:2] != TODAY, line[0] != TODAY[0], line[0]))
-    head = [f"{name} images ({len(seeds[name])})" for name in settings]
-    return table(
-        ("reader", "head learns from", *head, *(f"mean: {name.replace('_', ' ')}" for name in measures)), lines
-    )
+    for what in {(row["reader"], row["head"]) for row in rows}:
+        own = [gains(name, what, "class") for name in settings]
+        cells = [f"{np.mean(part):+.1f}" for part in own]
+        if what == TODAY:
+            cells = [
+                f"{100 * np.mean([found[name, seed, *TODAY]['class'] for seed in seeds[name]]):.1f}"
+                for name in settings
+            ]
+        better = sum(gain > 0 for part in own for gain in part)
+        for measure in ("class", "sham", "truth", "area", "concept_auc", "concept_ece"):
+            means = [np.mean(part) for name in settings if (part := gains(name, what, measure))]
+            cells.append(f"{np.mean(means):+.1f}" if means and what != TODAY else "–")
+        lines.append((*what, *cells, "–" if what == TODAY else f"{better} of {sum(map(len, own))}"))
+    lines.sort(key=lambda line: (line[0].startswith("linear"), line[:2] != TODAY, line[0] != TODAY[0], line[:2]))
+    head = [f"{name} images ({len(seeds[name])} seeds)" for name in settings]
+    named = ("class", "sham", "truth", "area", "concept AUC", "concept ECE")
+    return table(("reader", "head learns from", *head, *(f"mean: {name}" for name in named), "class better in"), lines)
 
 
 def finished(rows: list[Row]) -> str:

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from run import ENCODERS, setup
+from folders import ENCODERS, setup
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

@@ -30,14 +30,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from folders import SEEDS, SETS, SIZES, drawn, make_folder
+from folders import ENCODERS, SEEDS, SETS, SIZES, Block, drawn, setup
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import raw_rows  # a neighbor
 
 TRIALS = 20
-ENCODERS = ("builtin/vit", "builtin/efficientnet-lite0")
 # What a person who tunes would try. `layers` and the weight of the concepts say nothing to a black box.
 SPACE: dict[str, list[Any]] = {
     "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3, 1e-2],
@@ -51,7 +50,6 @@ SPACE: dict[str, list[Any]] = {
 VALIDATIONS = 25  # of a trial with a number of epochs
 MOST_STORED = 1000  # images of a set that an encoder remembers from block to block
 Row = dict[str, Any]
-Block = tuple[str, int, int]
 Part = str  # "default", or the encoder and layers that some trials share
 PARTS = ("default", *(f"{encoder} {layers}" for encoder in ENCODERS for layers in ("several", "last")))
 COSTLY = ("blood-cells", "birds", "idrid", "skin")  # first, so that the processes end together
@@ -60,20 +58,6 @@ STORED: dict[tuple[str, str], dict[str, Any]] = {}  # set and encoder → image 
 
 def blocks(given: argparse.Namespace) -> list[Block]:
     return [(name, size, seed) for seed in given.seeds for name in given.sets for size in given.sizes]
-
-
-def setup(block: Block, data: Path, work: Path) -> Path:
-    """The recipe that `init` writes for a block's folder."""
-    import conceptlens as cl
-
-    name, size, seed = block
-    folder = make_folder(name, data, size, seed, work / "folders")
-    place = work / "setups" / folder.name
-    if not (place / "recipe.yaml").exists():
-        made = cl.init(folder, out=place, class_column="species" if name == "birds" else "")
-        if not made.check.ok:
-            raise SystemExit(made.text())
-    return place / "recipe.yaml"
 
 
 def settings_of(number: int, seed: int) -> list[Row]:

@@ -328,8 +328,8 @@ def fit_head(block: Block, reads: Tensor, seed: int, *, mixed: float = 0.0, l2: 
         seen = bottleneck.rehearse(seen, truth[rows], torch.rand(len(rows), bottleneck.draws, generator=generator))
     x = torch.cat([seen, torch.ones(len(seen), 1)], 1).view(steps, batch, -1).numpy()
     target = F.one_hot(labels[rows], classes).float().view(steps, batch, -1).numpy()
-    share = block.weights[labels[rows]].view(steps, batch, 1)
-    share = (share / share.sum(1, keepdim=True)).numpy()
+    counted = block.weights[labels[rows]].view(steps, batch, 1)
+    share = (counted / counted.sum(1, keepdim=True)).numpy()
     weights = torch.cat([head.weight, head.bias[:, None]], 1).detach().numpy()
     first, second = np.zeros_like(weights), np.zeros_like(weights)
     for step in range(steps):
