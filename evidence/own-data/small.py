@@ -188,7 +188,7 @@ def open_block(setting: str, seed: int, given: argparse.Namespace) -> Block:
     pixels = session.recipe.encoder.image_size or encoder.image_size
     reader = PixelReader(session.source, pixels, session.recipe.data.fit)
     patches, image_vectors = [], []
-    with torch.inference_mode():
+    with torch.no_grad():
         for start in range(0, len(used), 32):
             tokens = encoder(encoder.normalize(reader.batch(used[start : start + 32])))
             found = [pooled(layer.half().float()) for layer in (*tokens.layers, tokens.patches)]
@@ -493,14 +493,7 @@ def main() -> None:
         if (setting, seed) in done:
             continue
         started = time.perf_counter()
-        kept = given.work / "small-tokens" / f"{setting}-{seed}.pt"
-        if not kept.exists():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            torch.save(open_block(setting, seed, given), kept)
-        block = torch.load(kept, weights_only=False)
-        with torch.no_grad():
-            torch.set_grad_enabled(True)
-            rows = list(rows_of_block(setting, seed, block))
+        rows = list(rows_of_block(setting, seed, open_block(setting, seed, given)))
         with given.out.open("a") as file:
             file.write("".join(json.dumps(row) + "\n" for row in rows))
         print(setting, seed, f"{time.perf_counter() - started:.0f} s", flush=True)
