@@ -282,8 +282,8 @@ def plan(experiment: str, sets: list[str]) -> Line:
         for method in TABLE1:
             for train in (2, "all") if data in RANK_SETS else (2,):
                 first = (4 if data == "CUB" else 2) + 4 * (train == "all") + 8 * (method == "dot-cbm")
-                same = {"experiment": "table1", "data": data, "method": method, "train": train}
-                line.cell([same | {"rate": rate} for rate in RATES], first, {1: first + 1, 2: first + 1})
+                shared: Tree = {"experiment": "table1", "data": data, "method": method, "train": train}
+                line.cell([shared | {"rate": rate} for rate in RATES], first, {1: first + 1, 2: first + 1})
     return line
 
 

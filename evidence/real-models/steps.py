@@ -35,13 +35,14 @@ def main() -> None:
     trust(settings.model)
     work = Work.open(settings, lambda text: None, True, None, None, 8, 1)
     scores = read_predictions(args.run / "outputs.safetensors", work, len(work.gallery))
+    lower, upper = args.layers
     below, above = (LayerConcepts.read(layer_file(args.run, layer)) for layer in args.layers)
     torch.manual_seed(0)
     targets = above.vectors[torch.randperm(len(above.vectors))[: args.targets]]
     plain = integrated_gradients._mean_gradients
     for number in surest(work, scores, main_outputs(work, scores)[0])[: args.images]:
         seen = work.seen(number)
-        code = below.code(work.network.features(seen.pixels[None], args.layers[0])[0])
+        code = below.code(work.network.features(seen.pixels[None], lower)[0])
         stages: list[tuple[int, int, float]] = []  # steps, targets that still need some, processor seconds
 
         def timed(read, part, base, points, open_, at_once, stages=stages):  # type: ignore[no-untyped-def]
@@ -53,7 +54,7 @@ def main() -> None:
         integrated_gradients._mean_gradients = timed
         began = time.process_time()
         found = integrated_gradients.contributions(
-            to_concepts(between(work.network, *args.layers, seen.pixels), targets), code, most=settings.most_steps
+            to_concepts(between(work.network, lower, upper, seen.pixels), targets), code, most=settings.most_steps
         )
         row = {"layers": args.layers, "image": seen.name, "processor seconds": round(time.process_time() - began, 2)}
         row |= {"steps": found.steps.tolist(), "stages": stages}
