@@ -231,4 +231,5 @@ def test_the_share_of_a_bypass_by_hand() -> None:
     assert made.bypass_share == pytest.approx(1 / 3)
     assert "makes up 33% of what moves" in made.describe_bypass("The class head also reads {}.")
     assert replace(made, rest=np.zeros_like(rest)).bypass_share is None
+    assert replace(made, context=np.ones((2, 4), np.float16)).bypass_share is None  # the rest is rounding then
     assert clean(60).bypass_share is None

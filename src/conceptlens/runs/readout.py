@@ -116,9 +116,10 @@ class Readout:
         """How much of what moves the class scores from image to image is the bypass: 0 nothing, 1 everything.
 
         Both parts less their means over images and over classes; the share of the sum of their sizes. None without a
-        bypass, and for one that adds nothing of its own (CEM's embeddings change what the concepts say).
+        bypass, and for one that adds nothing of its own (CEM's embeddings change what the concepts say): then `rest` is
+        rounding.
         """
-        if self.bypass is None or not self.rest.any():
+        if self.bypass is None or self.context is not None or not self.rest.any():
             return None
         parts = (self.logits(self.bottleneck) - self.rest, self.rest)
         concepts, rest = (np.abs(part - part.mean(0) - (part - part.mean(0)).mean(1, keepdims=True)) for part in parts)
