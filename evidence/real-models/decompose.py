@@ -19,6 +19,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -92,15 +93,15 @@ def run(words: list[str], seconds: float | None) -> dict[str, Any]:
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, bufsize=1)
     assert process.stderr is not None
     lines: list[tuple[float, str]] = []
+    stop = Timer(seconds or 0, process.terminate)
+    if seconds is not None:
+        stop.start()
     for line in process.stderr:
         lines.append((time.perf_counter() - began, line.strip()))
-        if seconds is not None and lines[-1][0] > seconds:
-            process.terminate()
-            break
+        print(f"{lines[-1][0]:7.1f} {lines[-1][1]}", flush=True)
+    stop.cancel()
     _, status, usage = os.wait4(process.pid, 0)
     end = time.perf_counter() - began
-    for at, line in lines:
-        print(f"{at:7.1f} {line}", flush=True)
     return {
         "finished": status == 0,
         "seconds": round(end, 1),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from conceptlens.core.errors import UserError
-from conceptlens.gig.attribution.integrated_gradients import contributions
+from conceptlens.gig.attribution.integrated_gradients import Contributions, contributions
 from conceptlens.gig.attribution.targets import between, to_classes, to_concepts
 from conceptlens.gig.dictionaries.coded import Coded, coded
 from tests.gig.standin import StandIn, image
@@ -114,18 +114,16 @@ def test_steps_follow_the_completeness_error() -> None:
     assert strict.steps.tolist() == [16, 16, 16]
 
 
-def test_what_nearly_cancels_is_as_exact_as_anything_else() -> None:
-    # f = σ(60 (x₀ − ½)) − 0.999 σ(60 (x₁ − ½)): its change is 0.001, and 1.999 is added and taken away.
-    sign = torch.tensor([1.0, -0.999])
+def test_completeness_error_by_hand() -> None:
+    def error(at: list[float], end: float) -> float:
+        values = [torch.tensor([value]) for value in (0.0, end, end)]
+        found = Contributions(torch.arange(len(at)), torch.tensor([[at]]), *values, torch.tensor([8]))
+        return found.completeness_error.item()
 
-    def read(x: Tensor) -> Tensor:
-        return (torch.sigmoid(60 * (x[..., 0] - 0.5)) * sign).sum(1, keepdim=True)
-
-    two = Coded(torch.arange(2), torch.eye(2), torch.ones(2, 1), torch.zeros(1), torch.zeros(2, 1))
-    found = contributions(read, two)
-    assert found.steps.item() <= 32
-    assert torch.allclose(found.total, sign, atol=0.01)
-    assert found.missed.item() == pytest.approx(found.completeness_error.item() * 1.999, rel=0.01)
+    assert error([0.5, 0.5], 0.98) == pytest.approx(0.02, rel=1e-3)  # nothing is taken away
+    assert error([0.6, -0.4], 0.21) == pytest.approx(0.01, rel=1e-3)  # of all that is added and taken away
+    assert error([0.5, -0.49], 0.011) == pytest.approx(0.001 / 0.11, rel=1e-3)  # of ten times the sum
+    assert error([0.5, -0.5], 0.0) == 0
 
 
 def test_steps_go_where_the_target_changes() -> None:

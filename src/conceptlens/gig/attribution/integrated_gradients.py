@@ -35,6 +35,7 @@ TOLERANCE = 0.01  # of the completeness error
 FIRST, MOST = 16, 256  # steps
 LOOK = 16  # pieces of the path on which targets are looked at, to see where they change
 CLOSER = 3  # times that a piece with much of the change is looked at more closely
+CANCELED = 10  # times the sum of contributions; where they add and take away more, they nearly cancel
 PIECE = 2  # steps on each piece of the path
 AT_ONCE = 16  # steps in one batch: the memory of a backward pass grows with them
 
@@ -62,14 +63,15 @@ class Contributions:
 
     @property
     def completeness_error(self) -> Tensor:
-        """(T,) `missed` as a share of all that concepts add and take away.
+        """(T,) `missed` as a share of all that concepts add and take away, or of ten times f(X̃) − f(β) if that is less.
 
-        It is not a share of f(X̃) − f(β): where contributions nearly cancel, an error that is small beside every one of
-        them is large beside their sum.
+        Shares and edges of a graph are read against all that is added and taken away. As a share of the sum alone, an
+        error that nobody can see would be large where contributions nearly cancel.
         """
         size = self.at.double().sum(1).abs().sum(1)
         change = (self.end - self.start).double().abs()
-        return self.missed / torch.maximum(change, size).clamp_min(torch.finfo(torch.float32).tiny)
+        scale = torch.maximum(torch.minimum(size, CANCELED * change), torch.maximum(change, 1e-3 * size))
+        return self.missed / scale.clamp_min(torch.finfo(torch.float32).tiny)
 
     @property
     def residual(self) -> Tensor:
