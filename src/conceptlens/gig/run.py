@@ -44,7 +44,7 @@ from conceptlens.gig.settings import Settings
 from conceptlens.gig.validation.robustness import Kept, attack, kept_concepts, noisy
 from conceptlens.gig.validation.trajectory import trajectory
 from conceptlens.gig.validation.validation import Validation, validate
-from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions, read_predictions
+from conceptlens.gig.work import Outputs, Work, check_predictions, find_concepts, layer_file, read_predictions
 from conceptlens.pages.markup import Html
 from conceptlens.runs.annotations import read_annotations
 from conceptlens.runs.folder import RunFolder
@@ -228,9 +228,10 @@ def _check_cost(work: Work, path: Path) -> None:
 
 
 def _stages(work: Work, run: RunFolder) -> Decomposed:
-    scores = _predictions(work, run)
+    scores, vectors = _outputs_and_samples(work, run)
     held = held_out_file(work, run.path, scores)
-    vectors, concepts = _concepts(work, run, held)
+    vectors = {layer: taken.without(held.numbers) for layer, taken in vectors.items()}
+    concepts = _concepts(work, run, vectors)
     samples = {layer: Sampled(taken.image, taken.position) for layer, taken in vectors.items()}
     cache = PictureCache(work.network, work.gallery, samples, concepts, work.settings.crops, rule=work.settings.rule)
     main = main_outputs(work, scores)
@@ -261,29 +262,31 @@ def _stages(work: Work, run: RunFolder) -> Decomposed:
     return Decomposed(run, run.path / PAGE, first, words)
 
 
-def _predictions(work: Work, run: RunFolder) -> Tensor:
-    """What the model says of every image, (N, outputs)."""
-    path = run.path / "outputs.safetensors"
-    if not path.exists():
-        outputs = check_predictions(work, predictions(work))
-        write_bytes(path, save({"outputs": outputs}))
-    return read_predictions(path, work, len(work.gallery))
-
-
-def _concepts(work: Work, run: RunFolder, held: HeldOut) -> tuple[dict[str, Samples], dict[str, LayerConcepts]]:
-    """Samples and concept vectors of every layer, without the images that are kept for validation."""
-    s = work.settings
-    concepts: dict[str, LayerConcepts] = {}
+def _outputs_and_samples(work: Work, run: RunFolder) -> tuple[Tensor, dict[str, Samples]]:
+    """What the model says of every image, (N, outputs), and samples of every layer, in one pass over the images."""
+    path, s = run.path / "outputs.safetensors", work.settings
+    scores = read_predictions(path, work, len(work.gallery)) if path.exists() else None
+    outputs = Outputs(work, range(len(work.gallery)))
     vectors = collect(
-        work.network, work.gallery, run.path / "samples", s.per_image, s.rule, s.seed, work.note, batch=work.batch_size
+        *(work.network, work.gallery, run.path / "samples", s.per_image, s.rule, s.seed, work.note),
+        batch=work.batch_size,
+        seen=outputs.add,
     )
-    vectors = {layer: taken.without(held.numbers) for layer, taken in vectors.items()}
+    if scores is None:
+        write_bytes(path, save({"outputs": check_predictions(work, outputs.whole())}))
+        scores = read_predictions(path, work, len(work.gallery))
+    return scores, vectors
+
+
+def _concepts(work: Work, run: RunFolder, vectors: Mapping[str, Samples]) -> dict[str, LayerConcepts]:
+    """Concept vectors of every layer."""
+    concepts: dict[str, LayerConcepts] = {}
     for layer, taken in vectors.items():
         path = layer_file(run.path, layer)
         if not path.exists():
             find_concepts(work, layer, taken).write(path)
         concepts[layer] = LayerConcepts.read(path).to(work.network.device)
-    return vectors, concepts
+    return concepts
 
 
 def _images_of(work: Work, scores: Tensor, output: int, most: int) -> list[Seen]:
