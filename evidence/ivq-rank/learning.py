@@ -183,10 +183,10 @@ def begin_worker(work: Path, threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    import conceptlens.encoders.builtin.vit
+    import conceptlens.evaluation.summary as summary
     import conceptlens.runs.predict as predicting
     import conceptlens.training.stage as stage
-    import conceptlens.training.train  # noqa: F401
+    import conceptlens.training.train as train
     from conceptlens.stats.rank import patch_ranks
 
     def validated(*given: Any, rank_images: int, **options: Any) -> Any:
@@ -194,6 +194,8 @@ def begin_worker(work: Path, threads: int) -> None:
 
     stage.predict = validated  # type: ignore[assignment]
     predicting.rank_columns = lambda patches: patch_ranks(patches, RANKS)  # the two that pages show
+    train._training_vectors = lambda session: None  # this and the next line: bars that no page here shows
+    summary.label_to_class_ceiling = lambda *labels: None
     share_pixels(work)
     if torch.cuda.is_available():
         torch.zeros(1, device="cuda")
