@@ -33,7 +33,7 @@ STARTS = {
     "decorrelated": ("feature", "patch", "relation", "diversity"),
     "class token": ("feature",),
 }
-STEPS, BATCH, RATE, WARMUP, COMPONENTS, SIDE = 4000, 256, 1.0e-3, 200, 128, 128
+STEPS, BATCH, RATE, WARMUP, COMPONENTS, SIDE = 3000, 256, 1.0e-3, 200, 128, 128
 TEACHER, STUDENT = 224, 112  # pixels
 
 
