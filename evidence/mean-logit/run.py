@@ -4,9 +4,10 @@
 
 A softmax within a group does not change when the same number is added to all its logits. A joint model whose head reads
 raw logits can use that number as a channel for the class that no concept label ever sees. Built-in blood cells, frozen
-builtin/vit, three seeds, test images once. The joint model of Koh et al. (`cbm-released`); group cross-entropy against
-binary cross-entropy of every value, which has no such freedom; and the concepts without the class's gradient as the
-control.
+builtin/vit, three seeds, test images once. The joint models of three papers, whose heads read raw logits (the presets
+`cbm`, `coop-cbm` and `mvp-cbm` of this package do not: theirs read log-probabilities, which have no free mean); group
+cross-entropy against binary cross-entropy of every value, which has no such freedom; and the concepts without the
+class's gradient as the control.
 
 alone    accuracy of a logistic regression that sees the groups' means only (five folds of the test
          images)
@@ -29,9 +30,12 @@ from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.readout import Readout
 
 FILE = Path(__file__).parent / "rows.jsonl"
+JOINT = {"space": "logit", "randint": 0.0, "class_gradient": 1.0, "calibrate": False, "head_rate": 1.0}
 METHODS: dict[str, dict[str, Any]] = {
-    "cbm-released": {"name": "cbm-released"},
-    "cbm-released, no class gradient": {"name": "cbm-released", "class_gradient": 0.0},
+    "cbm": {"name": "cbm", **JOINT},
+    "coop-cbm": {"name": "coop-cbm", **JOINT},
+    "mvp-cbm": {"name": "mvp-cbm", **JOINT},
+    "cbm, no class gradient": {"name": "cbm", **JOINT, "class_gradient": 0.0},
 }
 
 
@@ -77,6 +81,7 @@ def main() -> None:
                     "encoder": {"name": "builtin/vit", "train": "none", "store": "run"},
                     "method": method,
                     "seed": seed,
+                    "metrics": {"bootstrap": 0, "rank_images": 0},
                     "training": {"epochs": 30, "batch_size": 64, "learning_rate": 1.0e-3, "loss": {"concept": loss}},
                 }
                 run = given.work / f"{name.replace(', ', '-').replace(' ', '-')}-{loss}-{seed}"
