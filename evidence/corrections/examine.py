@@ -238,7 +238,7 @@ def rates(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
                 yield {**job, "leakage": False}
 
 
-# A head's rate, relative to that of the concepts, by preset; the first is what the preset had.
+# A head's rate, relative to that of the concepts, by preset; the second makes it that of `cbm`'s head, 0.005.
 HEAD_RATES = {
     "explicd": (5, 15),
     "mvp-cbm": (5, 50),
@@ -249,7 +249,7 @@ HEAD_RATES = {
 
 
 def head_rates(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
-    """The class head at the rate of `cbm`'s (0.005) or slower, on little and on much data; no test image."""
+    """How fast the class head learns, on little and on much data; no test image."""
     from conceptlens.recipes.parse import merge
 
     for name in ("built-in blood cells", "blood cells"):
