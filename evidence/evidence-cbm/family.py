@@ -30,7 +30,7 @@ METHODS: dict[str, Tree] = {
     "evidence-cbm": {"method": "evidence-cbm"},
     "evidence-cbm, last layer": {"method": "evidence-cbm", "encoder": {"layers": []}},  # reads what the others read
     "evidence-cbm, points": {"method": {"name": "evidence-cbm", "places": "points"}},  # told where parts are
-    # Small objects at a scale that the encoder knows, and patches that are asked alone: what validation prefers for maps.
+    # Small objects at a scale that the encoder knows, and patches that are asked alone.
     "evidence-cbm, larger images": {"method": {"name": "evidence-cbm", "patch_loss": 3.0}},
     "evidence-cbm, last block learns": {"method": "evidence-cbm", "encoder": {"train": 1}},
     "evidence-cbm, whole encoder learns": {"method": "evidence-cbm", "encoder": {"train": "all"}},
