@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from small import SETTINGS, Block, judge, linear, recipe_of
+from small import SETTINGS, Block, drawn, fit_head, judge, linear, recipe_of
 from together import READER, Decoded, Trial, train_together
-from torch import Tensor
 
 from conceptlens.core.allocation import kept_memory
 from conceptlens.core.devices import best_device
@@ -32,6 +31,7 @@ from conceptlens.encoders.contract import Cut
 from conceptlens.evaluation.concepts.concepts import concept_metrics
 from conceptlens.methods.build import Blueprint, build_pipeline
 from conceptlens.training.epochs import with_epochs
+from conceptlens.training.optimization.losses import class_weights
 from conceptlens.training.records.progress import Progress
 from conceptlens.training.train import open_session
 
@@ -39,14 +39,25 @@ READERS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "centered": {"standardize": True, "spread": False},
     "centered, decay 10": {"standardize": True, "spread": False, "decay": 10.0},
-    "standardized": {"standardize": True},
-    "standardized, decay 3": {"standardize": True, "decay": 3.0},
     "standardized, decay 10": {"standardize": True, "decay": 10.0},
     "standardized, decay 30": {"standardize": True, "decay": 30.0},
     "from zero": {"zero": True},
-    "standardized, from zero": {"standardize": True, "zero": True},
+    "centered, from zero": {"standardize": True, "spread": False, "zero": True},
     "standardized, decay 10, from zero": {"standardize": True, "decay": 10.0, "zero": True},
+    "averaged": {"ema": 0.99},
+    "averaged, from zero": {"ema": 0.99, "zero": True},
+    "chosen by concepts": {"by_concepts": True},
+    "from zero, chosen by concepts": {"zero": True, "by_concepts": True},
+    "averaged, from zero, chosen by concepts": {"ema": 0.99, "zero": True, "by_concepts": True},
+    "head rate 25": {"head_rate": 25.0},
+    "from zero, head rate 25": {"zero": True, "head_rate": 25.0},
+    "from zero, head rate 100": {"zero": True, "head_rate": 100.0},
+    "rate 0.0003": {"rate": 3e-4},
+    "rate 0.0003, from zero": {"rate": 3e-4, "zero": True},
+    "rate 0.0003, from zero, chosen by concepts": {"rate": 3e-4, "zero": True, "by_concepts": True},
 }
+REFITTED = ("as it is", "from zero", "chosen by concepts", "from zero, chosen by concepts")
+SLOW = 1000  # training images above which the linear classifier is left out
 Row = dict[str, Any]
 
 
@@ -67,7 +78,7 @@ def trained(setting: str, seed: int, given: argparse.Namespace) -> list[Row]:
     rows = np.full(len(session.source.examples.labels), -1, dtype=np.int64)
     rows[used] = np.arange(len(used))
     plain: Row = {"method": {**recipe.method, "standardize": False, "reader_decay": None}}
-    base = with_epochs(replace(session.recipe, **plain), len(splits.train))
+    base = with_epochs(replace(recipe, encoder=session.recipe.encoder, **plain), len(splits.train))
     if given.limit_epochs:
         base = replace(base, training=replace(base.training, epochs=given.limit_epochs))
     torch.manual_seed(seed)
@@ -90,32 +101,46 @@ def trained(setting: str, seed: int, given: argparse.Namespace) -> list[Row]:
     trials = []
     for name in given.readers or READERS:
         how = READERS[name]
-        own = replace(base, method={**base.method, "reader_decay": how.get("decay")})
+        own = replace(base, method={**base.method, "reader_decay": how.get("decay"), "head_rate": how.get("head_rate")})
+        rate = how.get("rate", own.training.learning_rate)
+        training = replace(own.training, ema=how.get("ema", own.training.ema), learning_rate=rate)
+        own = replace(own, training=training)
         begins = {} if how.get("standardize") else dict(neutral)
         if not how.get("spread", True):
             begins[f"{READER}.scale"] = neutral[f"{READER}.scale"]
         if how.get("zero"):
             begins[f"{READER}.weights"] = torch.zeros(1)
-        trials.append(Trial(name, own, begins=begins))
+        trials.append(Trial(name, own, begins=begins, by_concepts=how.get("by_concepts", False)))
     found = train_together(session, pipeline, packed, rows, trials)
     everyone = Decoded(encoder, packed)
     block = block_of(session, used, everyone, base)
+    said_of = [found.said(trial, everyone)[1].float().cpu() for trial in trials]
     model, lines = pipeline.model.eval().cpu(), []
     about = {"setting": setting, "seed": seed, "follows": block.follows, "device": device.type}
-    for trial in trials:
-        _, scores = found.said(trial, everyone)
+    for trial, scores in zip(trials, said_of, strict=True):
         state = {name.removeprefix("model."): value.cpu() for name, value in trial.weights.items()}
         model.load_state_dict(state, strict=False)
         bottleneck = model.bottleneck
-        said = scores.float().cpu()
-        logits = said / bottleneck.sharpness[bottleneck.group_of]
+        logits = scores / bottleneck.sharpness[bottleneck.group_of]
         labels, truth = block.labels[block.judged].numpy(), block.truth[block.judged]
-        metrics = concept_metrics(said[block.judged].numpy(), truth.numpy(), block.concepts, class_labels=labels)
+        metrics = concept_metrics(scores[block.judged].numpy(), truth.numpy(), block.concepts, class_labels=labels)
+        said = {"concept_auc": metrics["auc"], "concept_ece": metrics["ece"]}
         with torch.no_grad():
             line = judge(block, bottleneck, model.decide, logits, block.judged)
-        line |= {"val": trial.value, "val_concept_auc": trial.tie, "epoch": trial.epoch}
-        line |= {"concept_auc": metrics["auc"], "concept_ece": metrics["ece"]}
-        lines.append({**about, "reader": trial.name, **line})
+        if trial.name in REFITTED:  # readings as they are, and a head that learns from them alone
+            own = bottleneck(logits[block.train])
+            others = drawn(block, own, bottleneck(logits[block.val]), block.val, seed)
+            heads = {"refitted": fit_head(block, own[None], seed)}
+            heads["refitted, half drawn"] = fit_head(block, torch.cat([own[None], others]), seed, mixed=0.5)
+            for learns, head in heads.items():
+                again = judge(block, bottleneck, head, logits, block.judged)
+                val = judge(block, bottleneck, head, logits, block.val)["class"]
+                lines.append({**about, "reader": f"{trial.name}; head {learns}", **again, "val": val, **said})
+        on_val = (trial.tie, trial.value) if trial.by_concepts else (trial.value, trial.tie)
+        line |= {"val": on_val[0], "val_concept_auc": on_val[1], "epoch": trial.epoch}
+        lines.append({**about, "reader": trial.name, **line, **said})
+    if len(block.train) > SLOW:
+        return lines
     return [*lines, {**about, "reader": "linear, image vectors", **linear(block, block.image_vectors)}]
 
 
@@ -129,8 +154,7 @@ def block_of(session: Any, used: Any, everyone: Decoded, recipe: Any) -> Block:
         mean = tokens.patches.float().mean(1)
         vectors.append((mean if tokens.cls is None else torch.cat([tokens.cls.float(), mean], 1)).cpu())
     labels, truth, nothing = examples.labels[used], examples.concepts[used], torch.zeros(0)
-    balanced = recipe.training.loss.class_balance == "balanced"
-    weights: Tensor = torch.tensor([1.0, 2.0 if balanced else 1.0])  # `linear` asks whether they differ
+    weights = class_weights(recipe.training.loss, labels[train.numpy()], len(session.blueprint.classes), "single")
     sides = {"train": train, "val": val, "judged": judged}
     return Block(
         vectors=nothing,
@@ -140,7 +164,7 @@ def block_of(session: Any, used: Any, everyone: Decoded, recipe: Any) -> Block:
         truth=torch.from_numpy(truth.astype(np.int64)),
         concepts=session.blueprint.concepts,
         classes=len(session.blueprint.classes),
-        weights=weights,
+        weights=weights.float(),
         follows=labels_follow_from_class(truth[train.numpy()], labels[train.numpy()]),
         **sides,
     )

@@ -73,10 +73,16 @@ class Trial:
     done: bool = False
     weights: Tensors = field(default_factory=dict)
     begins: Tensors = field(default_factory=dict)  # parameters and buffers that begin otherwise than the pipeline's
+    by_concepts: bool = False  # whether the concept AUC chooses the epoch, and the class decides ties
 
     @property
     def epochs(self) -> int:
         return number_of(self.recipe.training.epochs)
+
+    def rate(self, name: str, usual: float) -> float:
+        """Of a parameter, as a multiple of the training's."""
+        own = self.recipe.method.get("head_rate") if name.startswith("model.head.") else None
+        return usual if own is None else float(own)
 
     def decay(self, name: str) -> float:
         own = self.recipe.method.get("reader_decay") if name == f"{READER}.weights" else None
@@ -118,7 +124,8 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     def per_trial(values: Sequence[float] | Sequence[Sequence[float]]) -> Tensor:
         return torch.tensor(values, dtype=torch.float32, device=device)
 
-    rates = {name: float(getattr(value, "rate", 1.0)) for name, value in whole.named_parameters()}
+    usual = {name: float(getattr(value, "rate", 1.0)) for name, value in whole.named_parameters()}
+    rates = {name: per_trial([trial.rate(name, usual[name]) for trial in trials]) for name in parameters}
     spared = {n: value.ndim < 2 or any(word in n for word in NO_DECAY) for n, value in whole.named_parameters()}
     peak = per_trial([trial.recipe.training.learning_rate for trial in trials])
     decay = {name: per_trial([trial.decay(name) for trial in trials]) for name in parameters}
@@ -162,6 +169,8 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     readers = AllReaders(reader, learned) if isinstance(reader, AdditiveReader) else None
     place_of = torch.full((len(rows),), -1, dtype=torch.int64)
     place_of[torch.from_numpy(splits.train)] = torch.arange(len(splits.train))
+    average = {name: value.clone() for name, value in parameters.items()}  # `WeightAverage`, or the weights themselves
+    kept = per_trial([trial.recipe.training.ema or 0.0 for trial in trials])
     steps, seen, running = order.steps, 0, list(trials)
     one, two = training.betas
     for epoch in range(max(trial.epochs for trial in trials)):
@@ -199,17 +208,19 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
                     value.mul_(1 - lr * decay[name].view(wide))
                 size = (second[name] / (1 - two**seen)).sqrt_().add_(1e-8)
                 value.sub_(lr / (1 - one**seen) * first[name] / size)
+                new = 1 - kept.clamp_max((1 + seen) / (10 + seen))
+                average[name].lerp_(value, new.view(wide))
         due = [place for place, trial in enumerate(running) if _is_due(trial, epoch + 1)]
         if due:
-            judge.validate([running[place] for place in due], due, epoch + 1, parameters, own)
+            judge.validate([running[place] for place in due], due, epoch + 1, average, own)
         left = [place for place, trial in enumerate(running) if not trial.done]
         if not left:
             break
         if len(left) < len(running):
             running = [running[place] for place in left]
-            for stack in (parameters, own, first, second, decay):
+            for stack in (parameters, average, own, first, second, decay, rates):
                 stack.update({name: value[left] for name, value in stack.items()})
-            peak, concept_weight, class_weight = (v[left] for v in (peak, concept_weight, class_weight))
+            kept, peak, concept_weight, class_weight = (v[left] for v in (kept, peak, concept_weight, class_weight))
     return judge
 
 
@@ -331,7 +342,10 @@ class Judge:
         predicted, labels = logits.argmax(-1).cpu().numpy(), self.examples.labels[self.val]
         for place, trial in enumerate(trials):
             value = float(balanced_accuracy(predicted[place], labels, self.classes) or 0.0)
-            tie = self.auc(scores[place], self.val) if value >= trial.value else 0.0
+            needed = trial.by_concepts or value >= trial.value
+            tie = self.auc(scores[place], self.val) if needed else 0.0
+            if trial.by_concepts:
+                value, tie = tie, value
             if (value, tie) > (trial.value, trial.tie):
                 trial.value, trial.tie, trial.epoch, trial.waited = value, tie, epoch, 0
                 trial.weights = {name: v[place].clone() for name, v in {**theirs, **mine}.items()}

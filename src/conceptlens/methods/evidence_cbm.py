@@ -51,6 +51,7 @@ class EvidenceCBM(GroundedModel):
         gated: bool = False,
         standardize: bool = False,
         reader_decay: float | None = None,
+        from_zero: bool = False,
         entropy_weight: float = 0.0,
         class_token: bool = False,
         residual: bool = False,
@@ -80,6 +81,7 @@ class EvidenceCBM(GroundedModel):
             standardize: Evidence is read from tokens that are standardized by some training images: it says what
                 differs from an average patch.
             reader_decay: Weight decay of the evidence's weights; that of the training by default.
+            from_zero: Evidence begins at zero, so that it holds nothing but what the training images taught.
             entropy_weight: Weight of the attention's entropy in the loss: above 0, fewer patches count.
             class_token: Let the class token add to the logits too. That part has no place; explanations state it.
             residual: Let the class token reach the class past the concepts: a declared bypass.
@@ -117,6 +119,7 @@ class EvidenceCBM(GroundedModel):
             gated=gated and attention != "uniform",
             standardize=standardize,
             decay=reader_decay,
+            from_zero=from_zero,
         )
         self.draws = 1 if patch_dropout else 0
         self.register_buffer("concept_slot", self.reader.concept_slot.clone())

@@ -69,6 +69,7 @@ class AdditiveReader(nn.Module):
         fixed: w, (K, D'), which then does not learn, and e_lk = ⟨w̄_k, seen_l⟩ for other vectors of the same patches.
         standardize: Whether weights read standardized vectors, once `fit_standard` has seen some.
         decay: Weight decay of w; None: that of the training.
+        from_zero: Whether w begins at zero, so that it holds nothing but what training images taught.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class AdditiveReader(nn.Module):
         fixed: Tensor | None = None,
         standardize: bool = False,
         decay: float | None = None,
+        from_zero: bool = False,
     ) -> None:
         super().__init__()
         if temperature <= 0:
@@ -115,6 +117,8 @@ class AdditiveReader(nn.Module):
         self.weights: Tensor
         if fixed is None:
             self.weights = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(count, width), a=5**0.5))
+            if from_zero:
+                nn.init.zeros_(self.weights)
         else:
             self.register_buffer("weights", fixed)
         self.bias = nn.Parameter(torch.zeros(count))
