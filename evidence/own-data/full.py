@@ -21,10 +21,17 @@ import family  # noqa: E402  # a neighbor
 from jobs import Job, run_jobs  # noqa: E402
 
 Tree = dict[str, Any]
+STAGES: Tree = {
+    "stages": [
+        {"name": "concepts", "train": ["model.reader"], "select": "concept.auc"},
+        {"name": "classes", "train": ["model.head"]},
+    ]
+}
 READERS: dict[str, Tree] = {
     "evidence-cbm": {},
-    "evidence-cbm, from zero": {"from_zero": True},
-    "evidence-cbm, standardized, decay 10": {"standardize": True, "reader_decay": 10.0},
+    "evidence-cbm, from zero": {"method": {"from_zero": True}},
+    "evidence-cbm, from zero, in stages": {"method": {"from_zero": True}, "training": STAGES},
+    "evidence-cbm, standardized, decay 10": {"method": {"standardize": True, "reader_decay": 10.0}},
 }
 
 
@@ -37,7 +44,9 @@ def rate_of(name: str) -> float:
 
 def tested(one: Tree, name: str, reader: str, seed: int, rate: float, work: Path, n: int) -> Tree:
     """A row of `family.tested`."""
-    family.METHODS = {reader: {"method": {"name": "evidence-cbm", **READERS[reader]}}}
+    from conceptlens.recipes.parse import merge
+
+    family.METHODS = {reader: merge({"method": {"name": "evidence-cbm"}}, READERS[reader])}
     family.LAYERED = tuple(READERS)
     return family.tested(one, name, reader, seed, rate, work, n, 0)
 
