@@ -611,6 +611,16 @@ def test_marks_of_which_an_image_may_have_two_are_no_class() -> None:
     assert marked_class({"red": columns["red"], "blue": columns["blue"]}, None)[0] == []
 
 
+def test_a_diagnosis_rather_than_how_it_was_made() -> None:
+    cells = {"Histology": ["histo", "follow-up"] * 10, "Diagnosis (final)": ["nevus"] * 10 + ["melanoma"] * 10}
+    roles = {role.name: role.role for role in column_roles(cells)}
+    assert roles == {"Histology": "metadata", "Diagnosis (final)": "class"}
+    assert [role.role for role in column_roles({"dx_type": cells["Histology"], "dx": cells["Diagnosis (final)"]})] == [
+        "metadata",
+        "class",
+    ]
+
+
 def test_classes_in_words_rather_than_in_numbers() -> None:
     columns = {
         "class label": ["1", "2"] * 4,
