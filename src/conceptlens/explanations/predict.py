@@ -14,6 +14,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.figures import new_figure
 from conceptlens.core.files import write_json, write_text
 from conceptlens.core.spreadsheet import csv_text
+from conceptlens.data.checks.findings import counted
 from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.caution import UNLIKE, set_words
 from conceptlens.explanations.image_answer import Answer
@@ -94,7 +95,7 @@ class Prediction:
         return "; ".join(parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Predictions(Sequence[Prediction]):
     """Predictions of several images, in their order."""
 
@@ -137,8 +138,12 @@ class Predictions(Sequence[Prediction]):
     def text(self) -> str:
         lines = [item.line(self.independent) for item in self.items if not item.error]
         if self.path:
-            lines.append(f"{len(self.items) - len(self.failed)} predictions written to {self.path}")
+            lines.append(f"{counted(len(self.items) - len(self.failed), 'prediction')} written to {self.path}")
         return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        """What a console shows."""
+        return "\n".join([self.text(), *(item.line() for item in self.failed)]).strip()
 
     def to_dict(self) -> dict[str, Any]:
         """What the JSON file holds."""

@@ -57,7 +57,7 @@ OF_THE_DATA = 8  # outputs in the graph of the data
 NO_SHARES = "Sharing ratios cannot be propagated through a part of this model. Use --rule gradient instead."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Decomposed(ResultMixin):
     """A finished decomposition: its run folder, its page and the graph of its main outputs."""
 

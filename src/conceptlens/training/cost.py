@@ -21,7 +21,7 @@ from conceptlens.training.optimization.optimizer import build_optimizer, check_o
 from conceptlens.training.start import meet_encoder
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cost(ResultMixin):
     """An estimate from a few real steps on a throw-away copy of the pipeline."""
 

@@ -58,7 +58,7 @@ def _asked(group: Group) -> list[Question]:
     return [Question(f"{group.name}: {value}", column, YES_NO) for value, column in pairs]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelReport(ResultMixin):
     """Where labeling stands."""
 
