@@ -191,7 +191,7 @@ def _look(
         values |= zip(new, rows, strict=True)
         places = sorted(values)
         found = torch.stack([values[place] for place in places]).double().cpu().numpy()
-        much = (_shares(found) > 2 / LOOK).any(1)
+        much = (_shares(found) > 2 / LOOK).any(axis=1).tolist()
         new = [(low + high) / 2 for (low, high), more in zip(pairwise(places), much, strict=True) if more]
         if not new:
             break
