@@ -25,9 +25,10 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import conceptlens as cl
+from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.readout import Readout
+from conceptlens.training.train import start_run
 
 FILE = Path(__file__).parent / "rows.jsonl"
 JOINT = {"space": "logit", "randint": 0.0, "class_gradient": 1.0, "calibrate": False, "head_rate": 1.0}
@@ -76,16 +77,18 @@ def main() -> None:
             for loss in ("group", "bce"):
                 if (name, loss, seed) in done:
                     continue
+                tokens = "tokens-all" if method["name"] == "mvp-cbm" else "tokens"
                 recipe = {
                     "data": {"source": "blood-cells"},
-                    "encoder": {"name": "builtin/vit", "train": "none", "store": "run"},
+                    "encoder": {"name": "builtin/vit", "train": "none", "store": str(given.work / tokens)},
                     "method": method,
                     "seed": seed,
                     "metrics": {"bootstrap": 0, "rank_images": 0},
                     "training": {"epochs": 30, "batch_size": 64, "learning_rate": 1.0e-3, "loss": {"concept": loss}},
                 }
                 run = given.work / f"{name.replace(', ', '-').replace(' ', '-')}-{loss}-{seed}"
-                cl.train(recipe, out=run, overwrite=True, quiet=True)
+                settled = load_recipe(recipe | {"out": str(run)})
+                start_run(settled, lambda *anything: None, overwrite=True, quiet=True)
                 row = {"method": name, "loss": loss, "seed": seed, **measured(run)}
                 with FILE.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
