@@ -389,7 +389,7 @@ def main() -> None:
                         lab.row(f"curves/{layer}/{maker}/{seed}", lambda a=(layer, maker, seed): lab.curves(*a))
                     elif section == "disturbed" and known:
                         lab.row(f"disturbed/{layer}/{seed}", lambda a=(layer, seed): lab.disturbed(*a))
-            for pair in pairwise(given.layers) if section == "between" else ():
+            for pair in pairwise(lab.network.layers) if section == "between" else ():
                 if all(lab.file(layer, MAKERS[0], seed).exists() for layer in pair):
                     lab.row(f"between/{'/'.join(pair)}/{seed}", lambda a=(*pair, seed): lab.between(*a))
 
