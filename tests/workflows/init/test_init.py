@@ -624,6 +624,17 @@ def test_a_folder_for_each_patient_within_that_of_the_class(tmp_path: Path) -> N
     assert setup.check.classes == {"grade 0": 20, "grade 1": 20, "grade 2": 20}
 
 
+def test_classes_that_only_the_names_of_files_say(tmp_path: Path) -> None:
+    for n in range(24):
+        photo(tmp_path / "us" / f"{('benign', 'malignant')[n % 2]} ({n}).png", n)
+        photo(tmp_path / "trip" / f"{('IMG', 'holiday')[n % 2]}_{n}.png", n)
+    setup = init_folder(tmp_path / "us", out=tmp_path / "setup")
+    assert setup.check.classes == {"benign": 12, "malignant": 12}
+    assert "An image's name begins with its class" in setup.assumed[0]
+    with pytest.raises(UserError, match="no class of any"):
+        init_folder(tmp_path / "trip", out=tmp_path / "other")  # a camera's names are no classes
+
+
 def test_a_diagnosis_rather_than_how_it_was_made() -> None:
     cells = {"Histology": ["histo", "follow-up"] * 10, "Diagnosis (final)": ["nevus"] * 10 + ["melanoma"] * 10}
     roles = {role.name: role.role for role in column_roles(cells)}

@@ -27,6 +27,10 @@ from conceptlens.workflows.init.contents import PATIENT, Contents, Copies, find_
 from conceptlens.workflows.init.tables import SERIES, ImageTable, read_tables, some
 
 CLASS, SPLIT, COPIES, FOLDER = "class", "split", "same picture", "folder"
+FEW = 5  # images at least whose names begin alike, if that is a class
+CAMERA = frozenset(
+    {"img", "image", "im", "dsc", "dscn", "dscf", "pic", "photo", "scan", "case", "frame", "slice", "pxl"}
+)
 SMALL = 2000  # images up to which one split is too small to be believed, and folds are cheap
 FOLDS, FEWEST_FOLDS = 5, 3
 YOU_SAID = "as you said"
@@ -91,6 +95,11 @@ def propose(contents: Contents, ask: Ask, *, quiet: bool = True) -> Proposal:
 def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) -> Proposal:
     if table is None:
         folders = _class_folders(contents.images)
+        if folders is None and (words := _class_names(contents.images)) is not None:
+            role = ColumnRole(CLASS, "class", tuple(sorted(set(words))), reason="how the files' names begin")
+            proposal = Proposal(contents, contents.images, {CLASS: words}, {CLASS: role})
+            proposal.assumed.append("An image's name begins with its class; no table and no folders say it.")
+            return proposal
         if folders is None:
             there = counted(len(contents.images), "image")
             if contents.masks:
@@ -196,6 +205,17 @@ def _class_folders(images: Sequence[str]) -> tuple[str, ...] | None:
     folders, _ = one_spelling([names[-1] if names else "" for names in parents])
     counts = Counter(folders)
     return folders if len(counts) > 1 and "" not in counts and min(counts.values()) > 1 else None
+
+
+def _class_names(images: Sequence[str]) -> tuple[str, ...] | None:
+    """What stands before the number in a file's name, if that may be its class: `benign (12).png`, `cat_003.jpg`."""
+    stems = [PurePosixPath(image).stem for image in images]
+    found = [re.match(r"[^\W\d_]{2,}(?:[ _-][^\W\d_]{2,})*(?=[\W_]*\d)", stem) for stem in stems]
+    words, _ = one_spelling([match.group() if match else "" for match in found])
+    counts = Counter(words)
+    camera = CAMERA.intersection(fold(word) for word in counts)
+    classes = 2 <= len(counts) <= MOST_VALUES and min(counts.values()) >= FEW
+    return words if classes and "" not in counts and not camera else None
 
 
 def _ask_class(proposal: Proposal, ask: Ask) -> None:
