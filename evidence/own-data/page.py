@@ -188,14 +188,9 @@ def full(rows: list[Row]) -> str:
 
     def numbers(row: Row) -> list[float]:
         maps, told = row.get("places", {}).get("numbers", {}), row["corrections"]
-        return [
-            row["class"]["balanced_accuracy"],
-            row["concept"]["auc"],
-            told["area"],
-            told["sham"] - told["untouched"],
-            maps.get("ap") or np.nan,
-            maps.get("pointing") or np.nan,
-        ]
+        values = [row["class"]["balanced_accuracy"], row["concept"]["auc"], told["area"]]
+        values += [None if told["sham"] is None else told["sham"] - told["untouched"]]
+        return [np.nan if value is None else value for value in (*values, maps.get("ap"), maps.get("pointing"))]
 
     for data in dict.fromkeys(row["data"] for row in rows):
         for method in dict.fromkeys(row["method"] for row in rows if row["data"] == data):
