@@ -203,7 +203,7 @@ def full(rows: list[Row]) -> str:
                 (method, [own[seed] for seed in seeds]),
             ):
                 means = 100 * np.mean([numbers(row) for row in source], 0)
-                line = (data, name, f"{len(seeds)}", *(f"{value:.1f}" for value in means))
+                line = (data, name, f"{len(seeds)}", *("–" if np.isnan(value) else f"{value:.1f}" for value in means))
                 if line not in lines:
                     lines.append(line)
     return table(head, lines)
