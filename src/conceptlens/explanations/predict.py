@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 DRAWN = 16  # images in a figure
 CAUTION = ("unlike_training", "prediction_set")  # columns
+COLUMNS = ("image", "class", "probability", "prediction set", "concepts")  # of the table in a notebook
 
 
 @dataclass(frozen=True)
@@ -200,17 +201,19 @@ class Predictions(Sequence[Prediction]):
         return figure
 
     def _repr_html_(self) -> str:
-        head = h("tr", [h("th", word) for word in ("image", "class", "probability", "concepts")])
-        body = [h("tr", [h("td", cell) for cell in self._cells(item)]) for item in self.items]
+        left = "text-align: left"  # notebooks put cells at the right, as numbers
+        head = h("tr", [h("th", word, style=left) for word in COLUMNS])
+        body = [h("tr", [h("td", cell, style=left) for cell in self._cells(item)]) for item in self.items]
         return str(h("table", h("thead", head), h("tbody", body)))
 
     def _cells(self, item: Prediction) -> list[str]:
         if item.probabilities is None:
-            return [item.image, "", "", item.error or ""]
+            return [item.image, "", "", "", item.error or ""]
         concepts = item.concept_words(self.independent)
         shares = ", ".join(f"{item.probabilities[name]:.0%}" for name in item.names)
         unlike = f" ({UNLIKE})" if item.unlike_training else ""
-        return [item.image, (", ".join(item.names) or "no class") + unlike, shares, concepts]
+        held = "" if item.prediction_set is None else ", ".join(item.prediction_set) or "empty"
+        return [item.image, (", ".join(item.names) or "no class") + unlike, shares, held, concepts]
 
 
 def predict(run: OpenedRun, images: Images) -> Predictions:
