@@ -2,8 +2,8 @@
 
 import json
 
-import numpy as np
 import leveled  # a neighbor
+import numpy as np
 
 
 def lost(name: str, loss: str) -> list[float]:
