@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
-from conceptlens.core.documents import Document
+from conceptlens.core.documents import Document, ResultMixin, TextResult
 from conceptlens.core.figures import new_figure
 from conceptlens.cortex.results import Result
+from conceptlens.cortex.study import Study
+from conceptlens.gig.run import Decomposed
+from conceptlens.training.cost import Cost
+from conceptlens.workflows.compare.compare import Compared
+from conceptlens.workflows.export.export import Exported
 
 
 class Counted(Document):
@@ -24,6 +29,13 @@ class Drawn(Counted):
 def test_words_and_figure() -> None:
     assert Counted(images=3)._repr_html_() == "<h4>Counted</h4><pre>3 &lt; 4</pre>"
     assert '<pre>3 &lt; 4</pre><img src="data:image/png;base64,' in Drawn(images=3)._repr_html_()
+
+
+def test_a_console_shows_the_words() -> None:
+    assert repr(Counted(images=3)) == str(Counted(images=3)) == "3 < 4"
+    assert repr(TextResult("words")) == "words"
+    for result in (Cost, Compared, Decomposed, Exported, Study):
+        assert result.__repr__ is ResultMixin.__repr__, f"{result.__name__}: a dataclass needs repr=False"
 
 
 def test_pictures_that_a_command_wrote(tmp_path: Path) -> None:

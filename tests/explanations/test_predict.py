@@ -135,7 +135,7 @@ def test_lines_for_people() -> None:
     assert both.line({"signs"}) == "c.png: cyst (60%), scar (70%)\n    signs: hair (60%), gel (50%)"
     bad = Prediction("d.png", error="d.png: it is empty")
     text = Predictions([one, bad], Path("said.csv"), frozenset({"signs"})).text()
-    assert text.endswith("\n1 predictions written to said.csv")
+    assert text.endswith("\n1 prediction written to said.csv")
     assert "d.png" not in text  # told on the error stream
 
 

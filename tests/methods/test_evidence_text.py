@@ -57,7 +57,7 @@ def test_only_attention_and_head_learn_and_only_from_the_class(setup: Setup) -> 
 
 def test_another_text_tower_is_refused(setup: Setup) -> None:
     wide = Setup(setup.concepts, torch.randn(len(setup.concepts), 7), 8, 2)
-    with pytest.raises(UserError, match=r"Set `encoder\.text: auto`"):
+    with pytest.raises(UserError, match=r"width 7, the image's \d+: .*Use `encoder\.text: auto`"):
         EvidenceText(wide)(tokens())
     with pytest.raises(UserError, match="logit_scale"):
         EvidenceText(setup, logit_scale=0.0)

@@ -33,6 +33,13 @@ class ResultMixin:
         """What a person reads in a terminal."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, default=str)
 
+    def __repr__(self) -> str:
+        """What a console shows: its words, not its fields. A dataclass needs `repr=False` for it."""
+        return self.text()
+
+    def __str__(self) -> str:
+        return self.text()
+
     def table(self) -> list[TableRow]:
         """The main numbers: the same columns in each row."""
         raise UserError(f"{type(self).__name__} is no table. Use `to_dict()` for its values.")
@@ -64,7 +71,7 @@ class ResultMixin:
         return f"<h4>{escape(type(self).__name__)}</h4><pre>{escape(self.text())}</pre>{''.join(drawn)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TextResult(ResultMixin):
     """A result that is words alone."""
 

@@ -34,7 +34,7 @@ from conceptlens.cortex.token_sets import TokenSet, concept_set, frequency_set, 
 from conceptlens.data.images.read import open_image, resize_square
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(ResultMixin):
     """A summary in words, the values, and the files that hold them."""
 

@@ -39,7 +39,7 @@ KIND, FOLDER = "codebook", "codebook"
 MEMORY = "memory"  # in the place of a name, where the model was an object
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Study(ResultMixin):
     """An opened run of kind `codebook`."""
 

@@ -21,6 +21,21 @@ CONVERT = (
 )
 
 
+def folder_with(file: str, path: str, name: str) -> Path:
+    """The folder of a `local-dir:` name, which must hold a model's configuration.
+
+    Args:
+        file: The configuration's name.
+        path: The folder as it was typed.
+        name: The encoder's name, for the error.
+    """
+    folder = Path(path).expanduser()
+    if not (folder / file).is_file():
+        found = "only other files" if folder.is_dir() else "no folder"
+        raise UserError(f"{name}: expected a folder with {file}, found {found}. Check the path.")
+    return folder
+
+
 def convert_command(pickle: Path | str, target: Path | str) -> str:
     """The line that a user who trusts a pickle runs once."""
     return CONVERT.format(name=pickle, target=target)

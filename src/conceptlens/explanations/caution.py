@@ -13,7 +13,7 @@ import numpy.typing as npt
 from conceptlens.core.errors import DamagedError, UserError
 from conceptlens.core.files import read_json
 from conceptlens.nn.heads.probabilities import class_probabilities
-from conceptlens.runs.image_distribution import FILE, ImageDistribution
+from conceptlens.runs.image_distribution import FILE, LEAST, ImageDistribution
 from conceptlens.runs.predictions import StoredPredictions, load_predictions
 from conceptlens.runs.saved import Card
 from conceptlens.stats.conformal import threshold, thresholds
@@ -42,7 +42,12 @@ class Caution:
     def read(cls, run: Path, card: Card) -> "Caution":
         """From the files of a run folder."""
         images = ImageDistribution.read(run, card.weights_hash)
-        why = [] if images else [f"Images are not compared with the training images: this run has no {FILE}."]
+        why = []
+        if not images:
+            why.append(
+                f"Images are not compared with the training images: this run has no {FILE}. It takes {LEAST} training "
+                f"and {LEAST} validation images."
+            )
         try:
             validation = load_predictions(run, "val")
             bounds = set_bounds(validation)
@@ -55,7 +60,7 @@ class Caution:
             if bounds is None:
                 why.append("There are no prediction sets: this run keeps no predictions of validation images.")
         if why:
-            why.append("`conceptlens trust RUN` makes what can be made from the run's own data.")
+            why.append("In a run of an earlier version, `conceptlens trust RUN` adds what its data allow.")
         return cls(images, bounds, tuple(why))
 
     def distances(self, vectors: npt.NDArray[np.floating] | None) -> list[float] | None:

@@ -267,6 +267,9 @@ class Explanation(Document):
             raise UserError(f"{self.image}: a file holds no pixels; give the picture to draw the maps over.")
         return panel(self, picture)
 
+    def text(self) -> str:
+        return f"{self.image}: {self.sentence}"
+
     def plot(self, picture: Image.Image | None = None) -> "Figure":
         """The panel as a figure."""
         page = self.panel(picture)

@@ -20,7 +20,7 @@ from conceptlens.runs.opened import OpenedRun
 MAPS: tuple[AnyMap, ...] = get_args(AnyMap)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExplanationList(Sequence[Explanation]):
     """Explanations of the images that could be read, in their order."""
 
@@ -35,6 +35,10 @@ class ExplanationList(Sequence[Explanation]):
 
     def __iter__(self) -> Iterator[Explanation]:
         return iter(self.items)
+
+    def __repr__(self) -> str:
+        """What a console shows."""
+        return "\n".join([*map(repr, self.items), *(f"{image}: {why}" for image, why in self.errors.items())])
 
     def _repr_html_(self) -> str:
         return "".join(item._repr_html_() for item in self.items)

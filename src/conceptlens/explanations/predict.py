@@ -14,6 +14,7 @@ from conceptlens.core.errors import UserError
 from conceptlens.core.figures import new_figure
 from conceptlens.core.files import write_json, write_text
 from conceptlens.core.spreadsheet import csv_text
+from conceptlens.data.checks.findings import counted
 from conceptlens.explanations.answer import Answerer
 from conceptlens.explanations.caution import UNLIKE, set_words
 from conceptlens.explanations.image_answer import Answer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 DRAWN = 16  # images in a figure
 CAUTION = ("unlike_training", "prediction_set")  # columns
+COLUMNS = ("image", "class", "probability", "prediction set", "concepts")  # of the table in a notebook
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Prediction:
         return "; ".join(parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Predictions(Sequence[Prediction]):
     """Predictions of several images, in their order."""
 
@@ -137,8 +139,12 @@ class Predictions(Sequence[Prediction]):
     def text(self) -> str:
         lines = [item.line(self.independent) for item in self.items if not item.error]
         if self.path:
-            lines.append(f"{len(self.items) - len(self.failed)} predictions written to {self.path}")
+            lines.append(f"{counted(len(self.items) - len(self.failed), 'prediction')} written to {self.path}")
         return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        """What a console shows."""
+        return "\n".join([self.text(), *(item.line() for item in self.failed)]).strip()
 
     def to_dict(self) -> dict[str, Any]:
         """What the JSON file holds."""
@@ -195,17 +201,19 @@ class Predictions(Sequence[Prediction]):
         return figure
 
     def _repr_html_(self) -> str:
-        head = h("tr", [h("th", word) for word in ("image", "class", "probability", "concepts")])
-        body = [h("tr", [h("td", cell) for cell in self._cells(item)]) for item in self.items]
+        left = "text-align: left"  # notebooks put cells at the right, as numbers
+        head = h("tr", [h("th", word, style=left) for word in COLUMNS])
+        body = [h("tr", [h("td", cell, style=left) for cell in self._cells(item)]) for item in self.items]
         return str(h("table", h("thead", head), h("tbody", body)))
 
     def _cells(self, item: Prediction) -> list[str]:
         if item.probabilities is None:
-            return [item.image, "", "", item.error or ""]
+            return [item.image, "", "", "", item.error or ""]
         concepts = item.concept_words(self.independent)
         shares = ", ".join(f"{item.probabilities[name]:.0%}" for name in item.names)
         unlike = f" ({UNLIKE})" if item.unlike_training else ""
-        return [item.image, (", ".join(item.names) or "no class") + unlike, shares, concepts]
+        held = "" if item.prediction_set is None else ", ".join(item.prediction_set) or "empty"
+        return [item.image, (", ".join(item.names) or "no class") + unlike, shares, held, concepts]
 
 
 def predict(run: OpenedRun, images: Images) -> Predictions:

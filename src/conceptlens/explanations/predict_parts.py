@@ -45,7 +45,7 @@ FILES = 10_000  # plain image files of one part
 SHARDS = (".tar", ".parquet")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PredictedParts(ResultMixin):
     """What was predicted, and where it is."""
 

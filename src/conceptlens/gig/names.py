@@ -29,7 +29,7 @@ GRAPHS = "graph*.json"
 TEXTS, COMMAND = "nearest text", "command line"  # who gave a name, where no person did on the page
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Named(ResultMixin):
     """Names that were given."""
 

@@ -26,6 +26,16 @@ PATCH_VECTORS = "patch vectors"  # the same for each patch, (B, L, D_text)
 OWN = "own"  # as a name of an encoder: the pipeline's
 
 
+def in_text_space(vectors: Tensor, width: int) -> Tensor:
+    """An encoder's vectors (…, D_text), which must be as wide as those of the texts that they are compared with."""
+    if vectors.shape[-1] != width:
+        raise UserError(
+            f"encoder.text: the texts' vectors have width {width}, the image's {vectors.shape[-1]}: they cannot be "
+            "compared. Use `encoder.text: auto`, the text tower that belongs to the encoder."
+        )
+    return vectors
+
+
 @dataclass
 class ConceptOutput:
     """What a model says of B images."""

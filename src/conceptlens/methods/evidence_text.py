@@ -18,7 +18,7 @@ from torch import Tensor
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import PATCH_VECTORS, Supervision
+from conceptlens.methods.contract import PATCH_VECTORS, Supervision, in_text_space
 from conceptlens.methods.evidence_cbm import EvidenceCBM
 from conceptlens.nn.attention.additive_reader import AdditiveReader, AttentionPer
 from conceptlens.nn.grounding.part_places import Places
@@ -100,13 +100,7 @@ class EvidenceText(EvidenceCBM):
 
     def seen(self, tokens: Tokens) -> Tensor:
         """The patches in the encoder's text space."""
-        patches = tokens.aux[PATCH_VECTORS]
-        if patches.shape[-1] != self.reader.weights.shape[1]:
-            raise UserError(
-                f"encoder.text: its vectors have {self.reader.weights.shape[1]} entries, those of patches "
-                f"{patches.shape[-1]}. Set `encoder.text: auto`, the text tower that belongs to the encoder."
-            )
-        return patches
+        return in_text_space(tokens.aux[PATCH_VECTORS], self.reader.weights.shape[1])
 
     @torch.no_grad()
     def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:

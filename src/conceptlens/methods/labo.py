@@ -18,7 +18,7 @@ from torch import Tensor
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import IMAGE_VECTOR, ConceptModel, ConceptOutput, Space, Supervision
+from conceptlens.methods.contract import IMAGE_VECTOR, ConceptModel, ConceptOutput, Space, Supervision, in_text_space
 from conceptlens.methods.fitted import concept_proposals as proposals
 from conceptlens.methods.fitted.concept_proposals import Candidates, Proposals
 from conceptlens.methods.fitted.data import FitData, FitImages, Floats
@@ -95,13 +95,7 @@ class LaBo(ConceptModel):
         self.head = association_head(blank, **self.reading)
 
     def summarize(self, tokens: Tokens) -> Tensor:
-        image = tokens.aux[IMAGE_VECTOR]
-        if image.shape[1] != self.text.shape[1]:
-            raise UserError(
-                f"encoder.text: the texts' vectors have width {self.text.shape[1]}, the image's {image.shape[1]}: they "
-                "cannot be compared. Use `encoder.text: auto`."
-            )
-        return image
+        return in_text_space(tokens.aux[IMAGE_VECTOR], self.text.shape[1])
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
         cosines = self.summarize(tokens).to(self.text.dtype) @ self.text.T

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import IMAGE_VECTOR, ConceptOutput, Space, Supervision
+from conceptlens.methods.contract import IMAGE_VECTOR, ConceptOutput, Space, Supervision, in_text_space
 from conceptlens.methods.fitted.concept_vectors import concept_vector
 from conceptlens.methods.fitted.data import FitData
 from conceptlens.methods.fitted.linear_bottleneck import FittedModel, Lam
@@ -134,13 +134,7 @@ class PCBMText(PostHoc):
         self.set_residual(residual, width, setup.classes)
 
     def summarize(self, tokens: Tokens) -> Tensor:
-        image = tokens.aux[IMAGE_VECTOR]
-        if image.shape[1] != self.vectors.shape[1]:
-            raise UserError(
-                f"encoder.text: the texts' vectors have width {self.vectors.shape[1]}, the image's {image.shape[1]}: "
-                "they cannot be compared. Use `encoder.text: auto`."
-            )
-        return image
+        return in_text_space(tokens.aux[IMAGE_VECTOR], self.vectors.shape[1])
 
     def fit(self, data: FitData) -> dict[str, float]:
         return self.fit_head(data)

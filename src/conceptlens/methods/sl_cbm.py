@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import IMAGE_VECTOR, ConceptModel, ConceptOutput
+from conceptlens.methods.contract import IMAGE_VECTOR, ConceptModel, ConceptOutput, in_text_space
 from conceptlens.nn.heads.bottleneck import Bottleneck, RandInt
 from conceptlens.nn.setup import Setup
 
@@ -66,12 +66,7 @@ class SLCBM(ConceptModel):
         self.set_head_rate(head_rate)
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
-        image = tokens.aux[IMAGE_VECTOR].to(self.text.dtype)
-        if image.shape[1] != self.text.shape[1]:
-            raise UserError(
-                f"encoder.text: its vectors have {self.text.shape[1]} entries, those of the image {image.shape[1]}. "
-                "Set `encoder.text: auto`, the text tower that belongs to the encoder."
-            )
+        image = in_text_space(tokens.aux[IMAGE_VECTOR], self.text.shape[1]).to(self.text.dtype)
         maps = self.maps(tokens.patches).float()  # S, (B, L, K)
         normal = self.norm(maps)
         asked = self.query(image @ self.text.T) / maps.shape[-1] ** 0.5  # (B, K)

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
-from conceptlens.methods.contract import IMAGE_VECTOR, ConceptModel, ConceptOutput, Supervision
+from conceptlens.methods.contract import IMAGE_VECTOR, ConceptModel, ConceptOutput, Supervision, in_text_space
 from conceptlens.nn.setup import Setup
 
 TEMPLATES = ("{class}", "a photo of a {class}", "an image of a {class}", "a close-up of a {class}")
@@ -71,12 +71,7 @@ class ZeroShot(ConceptModel):
         self.class_text: Tensor
 
     def forward(self, tokens: Tokens) -> ConceptOutput:
-        image = tokens.aux[IMAGE_VECTOR].to(self.text.dtype)
-        if image.shape[1] != self.text.shape[1]:
-            raise UserError(
-                f"encoder.text: its vectors have {self.text.shape[1]} entries, those of the image {image.shape[1]}. "
-                "Set `encoder.text: auto`, the text tower that belongs to the encoder."
-            )
+        image = in_text_space(tokens.aux[IMAGE_VECTOR], self.text.shape[1]).to(self.text.dtype)
         scores = self.scale * image @ self.text.T
         logits = self.decide(scores) if self.through == "concepts" else self.scale * image @ self.class_text.T
         return ConceptOutput(logits=logits, concept_logits=scores, bottleneck=scores)

@@ -28,7 +28,7 @@ from conceptlens.runs.results import EARLIER_NAMES
 from conceptlens.runs.saved import WEIGHTS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Migrated(ResultMixin):
     """What was written."""
 

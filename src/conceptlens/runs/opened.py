@@ -208,9 +208,9 @@ class OpenedRun:
     def readout(self, split: str = "test") -> Readout:
         """What the class head read of each image of a split, and the head."""
         if split not in self._readouts:
-            stored = self.predictions(split)
+            stored, model, concepts = self.predictions(split), self.pipeline.model, self.concepts
             try:
-                self._readouts[split] = read_out(self.pipeline.model, stored, self.concepts)
+                self._readouts[split] = read_out(model, stored, concepts)
             except UserError as error:
                 raise UserError(f"{self.path}: {error}") from None
         # Added here: a readout that the run keeps must not keep the run, whose folder may live only as long as it.

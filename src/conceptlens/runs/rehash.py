@@ -11,7 +11,7 @@ from conceptlens.runs.folder import RunFolder
 SHOWN = 20  # names of each kind in a text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rehashed(ResultMixin):
     """How a folder differed from its manifest."""
 

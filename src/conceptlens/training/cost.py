@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from conceptlens.core.documents import ResultMixin
+from conceptlens.data.checks.findings import counted
 from conceptlens.encoders.contract import Cut
 from conceptlens.encoders.store.encode import blocks_behind
 from conceptlens.methods.build import rest_idle_parameters
@@ -21,7 +22,7 @@ from conceptlens.training.optimization.optimizer import build_optimizer, check_o
 from conceptlens.training.start import meet_encoder
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cost(ResultMixin):
     """An estimate from a few real steps on a throw-away copy of the pipeline."""
 
@@ -48,7 +49,7 @@ class Cost(ResultMixin):
                 f"images      {split}",
                 f"vocabulary  {self.concepts} concepts, {self.classes} classes, {self.patches} patches an image",
                 f"parameters  {self.parameters:,}, of which {self.learning_parameters:,} learn",
-                f"steps       {self.epochs} epochs × {self.steps_per_epoch} steps; "
+                f"steps       {self.epochs} epochs × {counted(self.steps_per_epoch, 'step')}; "
                 f"{self.forward_gflops_per_image:.2f} GFLOP an image, forward",
                 f"memory      about {self.memory_mb:,.0f} MB on {self.device}; {self.disk_mb:,.0f} MB on disk",
                 f"time        {self.seconds_per_step * 1000:.0f} ms a step, about {minutes:.1f} minutes in all",

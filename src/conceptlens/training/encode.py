@@ -13,7 +13,7 @@ from conceptlens.training.records.progress import Progress
 from conceptlens.training.train import open_session
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EncodedImages(ResultMixin):
     """What `encode` did."""
 

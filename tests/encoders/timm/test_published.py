@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
         config.write_text(json.dumps(content))
         with pytest.raises(UserError, match=message):
             TimmEncoder(name)
-    with pytest.raises(UserError, match=r"timm's config\.json, found no folder"):
+    with pytest.raises(UserError, match=r"config\.json, found no folder"):
         TimmEncoder(f"timm/local-dir:{tmp_path / 'nowhere'}")
 
 

@@ -25,7 +25,7 @@ from conceptlens.recipes.schema import DataConfig
 _HEADINGS: dict[Level, str] = {"error": "Errors", "warning": "Warnings", "info": "Notes"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DataReport(ResultMixin):
     """What was found, the worst first."""
 

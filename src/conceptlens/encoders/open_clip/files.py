@@ -15,7 +15,7 @@ from torch import Tensor
 from conceptlens.core.errors import UserError, did_you_mean, unknown_name
 from conceptlens.core.files import read_json
 from conceptlens.encoders.timm.hub import from_hub, weights_in
-from conceptlens.encoders.weights_file import read_weights
+from conceptlens.encoders.weights_file import folder_with, read_weights
 
 PREFIX, LOCAL, HUB = "open_clip/", "local-dir:", "hf-hub:"
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
@@ -89,10 +89,7 @@ def resolve(name: str, config: dict[str, Any] | None = None) -> Published:
     if config is not None:
         return _described(name, plain, config, source=name)
     if plain.startswith(LOCAL):
-        folder = Path(plain.removeprefix(LOCAL)).expanduser()
-        if not (folder / CONFIG).is_file():
-            found = "only other files" if folder.is_dir() else "no folder"
-            raise UserError(f"{name}: expected a folder with {CONFIG}, found {found}. Check the path.")
+        folder = folder_with(CONFIG, plain.removeprefix(LOCAL), name)
         path = folder / CONFIG
         return _described(name, plain, read_json(path), source=str(path), folder=folder)
     if plain.startswith(HUB):

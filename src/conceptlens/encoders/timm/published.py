@@ -15,6 +15,7 @@ from typing import Any
 from conceptlens.core.errors import UserError, unknown_name
 from conceptlens.core.files import read_json
 from conceptlens.encoders.timm.hub import FILE, INSTEAD, from_hub, published_weights, weights_in
+from conceptlens.encoders.weights_file import folder_with
 
 PREFIX, HUB, LOCAL, CONFIG = "timm/", "hf-hub:", "local-dir:", "config.json"
 
@@ -76,10 +77,7 @@ def resolve(name: str, structure: dict[str, Any] | None = None, *, kind: str = "
     if structure is not None:
         return _described(name, structure, name)
     if short.startswith(LOCAL):
-        folder = Path(short.removeprefix(LOCAL)).expanduser()
-        if not (folder / CONFIG).is_file():
-            found = "only other files" if folder.is_dir() else "no folder"
-            raise UserError(f"{name}: expected a folder with timm's {CONFIG}, found {found}. Check the path.")
+        folder = folder_with(CONFIG, short.removeprefix(LOCAL), name)
         return _described(name, read_json(folder / CONFIG), str(folder / CONFIG), folder=folder)
     if short.startswith(HUB):
         repository = short.removeprefix(HUB)

@@ -15,7 +15,7 @@ from typing import Any
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import read_json
 from conceptlens.encoders.timm.hub import FILE, from_hub, weights_in
-from conceptlens.encoders.weights_file import PICKLES, read_weights
+from conceptlens.encoders.weights_file import PICKLES, folder_with, read_weights
 
 PREFIX, LOCAL, CONFIG, IMAGES = "transformers/", "local-dir:", "config.json", "preprocessor_config.json"
 INSTEAD = f"Copy {CONFIG}, {IMAGES} and {FILE} of the repository into a folder and name it: `{PREFIX}{LOCAL}FOLDER`."
@@ -76,10 +76,7 @@ def resolve(name: str, structure: str | None = None) -> Published:
         except (ValueError, TypeError, KeyError):
             raise UserError(f"{name}: expected its configuration as JSON, found {structure!r}.") from None
     if plain.startswith(LOCAL):
-        folder = Path(plain.removeprefix(LOCAL)).expanduser()
-        if not (folder / CONFIG).is_file():
-            found = "only other files" if folder.is_dir() else "no folder"
-            raise UserError(f"{name}: expected a folder with {CONFIG}, found {found}. Check the path.")
+        folder = folder_with(CONFIG, plain.removeprefix(LOCAL), name)
         images = folder / IMAGES
         return Published(name, _config(folder / CONFIG), read_json(images) if images.is_file() else {}, folder=folder)
     if plain.count("/") != 1:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from conceptlens.data.checks.findings import counted
 from conceptlens.data.dataset import SPLITS
 from conceptlens.encoders.store.encode import fill, open_store
 from conceptlens.encoders.store.reader import Indices, StoredReader
@@ -56,7 +57,8 @@ def stored_tokens(session: Session) -> Iterator[None]:
     own = session.run.path / "tokens"
     shared = session.shared.tokens / session.recipe.encoder.name.replace("/", "-") if session.shared else own
     store, _ = fill_store(session, shared if place == "run" else Path(place))
-    session.progress.note(f"training from stored tokens, {store.cut.blocks} blocks behind them; nothing is augmented")
+    learning = f" through the encoder's last {counted(store.cut.blocks, 'block')}" if store.cut.blocks else ""
+    session.progress.note(f"training from stored tokens{learning}; images are not augmented")
     session.stored, encoder.cut = _reader(session, store), store.cut
     try:
         yield

@@ -20,7 +20,7 @@ from conceptlens.workflows.authoring.page import page
 JSON, PAGE = "judgement.json", "judgement.html"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Checked(ResultMixin):
     """What was found."""
 

@@ -26,7 +26,7 @@ CONCEPTS, JUDGEMENT, PAGE = "concepts.yaml", "judgement.json", "judgement.html"
 PASTED = "pasted answers"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drafted(ResultMixin):
     """Where the files are; or which questions wait for an answer."""
 

@@ -27,7 +27,7 @@ from conceptlens.workflows.compare.state import JOBS, Places, Waiting, all_jobs,
 from conceptlens.workflows.compare.table import html, latex, markdown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Compared(ResultMixin):
     """A comparison as far as it is."""
 
@@ -89,7 +89,7 @@ def commands(path: str | Path, *, out: str | Path | None = None) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JobResult(ResultMixin):
     """The outcome of one job: exit code 0 done, 1 failed, 75 running in another process."""
 

@@ -18,7 +18,7 @@ STATES: tuple[State, ...] = ("done", "running", "failed", "stopped", "to do")
 Row = tuple[str, str]  # data, entry
 
 
-@dataclass
+@dataclass(repr=False)
 class Plan(ResultMixin):
     """The jobs of a comparison, how far they are and how long the rest would take."""
 

@@ -38,7 +38,7 @@ ATTENTION = "attention of the slot that each concept reads"
 EVIDENCE = "evidence: how much each patch adds to the concept's logit, signed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exported(ResultMixin):
     """What was written."""
 

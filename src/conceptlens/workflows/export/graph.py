@@ -5,6 +5,7 @@ file need not know how the encoder normalizes, which concepts exclude each other
 """
 
 import copy
+import warnings
 
 import numpy as np
 import numpy.typing as npt
@@ -163,8 +164,10 @@ def trace(readout: Readout, size: int) -> ExportedProgram:
 
 def _exported(readout: Readout, example: Tensor, *, strict: bool) -> ExportedProgram:
     dynamic = {INPUT: {0: Dim("batch", min=1)}}
-    program: ExportedProgram = torch.export.export(readout, (example,), dynamic_shapes=dynamic, strict=strict)
-    plain: ExportedProgram = program.run_decompositions({})  # no autocast regions, nothing in place
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch warns of its own code
+        program: ExportedProgram = torch.export.export(readout, (example,), dynamic_shapes=dynamic, strict=strict)
+        plain: ExportedProgram = program.run_decompositions({})  # no autocast regions, nothing in place
     return plain
 
 

@@ -17,7 +17,7 @@ from conceptlens.workflows.init.proposal import Ask, propose
 from conceptlens.workflows.init.write import CONCEPTS, RECIPE, TABLE, write_setup
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Setup(ResultMixin):
     """What was written and assumed, and what `data check` says of it."""
 

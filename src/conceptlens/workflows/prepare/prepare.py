@@ -19,7 +19,7 @@ NAMES = {"blood-cells": "blood", "ham10000": "ham10000", "idrid": "idrid"}  # of
 CONCEPTS = {"cub": "cub-312", "blood-cells": "blood-cells", "ham10000": "dermoscopy", "idrid": "fundus"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prepared(ResultMixin):
     """A prepared data set."""
 

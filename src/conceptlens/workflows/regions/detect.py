@@ -25,7 +25,7 @@ GROUP = "detected"
 EVERY = 50  # images between two writes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Detected(ResultMixin):
     """What was written."""
 

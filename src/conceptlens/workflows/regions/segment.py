@@ -26,7 +26,7 @@ Segmenter = Callable[[Image.Image], Masks]
 PART = "segment"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Segmented(ResultMixin):
     """What was written."""
 

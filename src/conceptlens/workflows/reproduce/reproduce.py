@@ -18,7 +18,7 @@ from conceptlens.workflows.reproduce.catalog import Item, find, papers
 COMPARE = "conceptlens compare "
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Catalog(ResultMixin):
     """Every table and figure of the papers."""
 
@@ -48,7 +48,7 @@ class Catalog(ResultMixin):
         return "\n".join(lines).strip()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reproduced(ResultMixin):
     """What was run for a table or figure, and where its files are."""
 

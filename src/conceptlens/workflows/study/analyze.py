@@ -81,7 +81,7 @@ class Analysis(Document):
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Analyzed(ResultMixin):
     """Where the files are."""
 

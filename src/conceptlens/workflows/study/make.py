@@ -33,7 +33,7 @@ PAGE, KEY = "study.html", "key.json"
 MAPS = ("auto", "evidence", "attention", "gradcam")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pack(ResultMixin):
     """Where the pack is."""
 
