@@ -140,8 +140,8 @@ def notes(explanation: Explanation) -> list[str]:
         )
         if whole:
             lines.append(
-                f"“Adds” refers to the logit of {explanation.about}{rather}: {whole.total:+.2f} = {whole.base:+.2f} for "
-                f"{against}, {sum(whole.values):+.2f} by all concepts.".replace("-", "−")
+                f"“Adds” refers to the logit of {explanation.about}{rather}: {whole.total:+.2f} = {whole.base:+.2f} "
+                f"for {against}, {sum(whole.values):+.2f} by all concepts.".replace("-", "−")
             )
     if explanation.index and not explanation.index.sample:
         lines.append("Codes have no names: there are no slots, or no sample of images, to name them by.")
