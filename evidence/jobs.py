@@ -102,7 +102,7 @@ def _in_processes(
     until: float,
     filled: set[str],
 ) -> None:
-    """The first job of every store at once, the others as soon as their store is filled."""
+    """In their order; a job whose store is being filled lets others go before it."""
     waiting, filling = list(jobs), set[str]()
     running: dict[Future[Tree], Job] = {}
 
@@ -113,8 +113,7 @@ def _in_processes(
     pool = workers()
     try:
         while waiting or running:
-            # Who fills a store goes first: others wait for it.
-            for job in sorted(waiting, key=lambda job: job.store in filled):
+            for job in list(waiting):
                 if len(running) < count and job.store not in filling:
                     if job.store not in filled:
                         filling.add(job.store)

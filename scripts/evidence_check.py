@@ -102,7 +102,25 @@ def stated(page: Path, script: Path) -> tuple[list[str], int]:
     return missing, len(NUMBER.findall(rest))
 
 
+def why_not(name: str) -> str | None:
+    """Why a folder that was asked for cannot be checked by itself; None where it can."""
+    if name in SCRIPTS:
+        return None
+    if not (EVIDENCE / name).is_dir():
+        return f"expected a folder of evidence/, found none. Folders with a page script: {', '.join(SCRIPTS)}"
+    if name in BY_TABLES:
+        return "its tables are checked by `python scripts/tables.py --check`, which also runs without names"
+    typed = prose(EVIDENCE / name)[1]
+    return f"it has no page script, so nothing can be compared: {typed} numbers of README.md are typed"
+
+
 def main(chosen: list[str]) -> int:
+    chosen = [name.rstrip("/").removeprefix("evidence/") for name in chosen]
+    refused = {name: why for name in chosen if (why := why_not(name))}
+    for name, why in refused.items():
+        print(f"{name}: {why}.", file=sys.stderr)
+    if refused:
+        return 2
     failed = False
     for name in chosen or SCRIPTS:
         found = differences(name)

@@ -4,6 +4,8 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 SCRIPT = Path(__file__).parents[1] / "scripts" / "evidence_check.py"
 PAGE = """The rank falls from 44
 to 12 in 5 seeds, `at 7`.
@@ -46,3 +48,13 @@ def test_a_script_that_fails_is_a_difference(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(PAGE)
     (tmp_path / "prose.py").write_text("raise SystemExit('no rows')")
     assert script().prose(tmp_path)[0] == ["prose.py failed: no rows"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("page", "no page script"), ("speed", "scripts/tables.py --check"), ("nowhere", "expected a folder of evidence/")],
+)
+def test_a_folder_that_cannot_be_compared_is_told(name: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert script().main([name]) == 2
+    assert f"{name}: " in (said := capsys.readouterr().err)
+    assert words in said

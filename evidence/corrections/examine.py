@@ -2,7 +2,9 @@
 
     python evidence/corrections/examine.py choose WORK --blood FOLDER    settings, compared on validation images
     python evidence/corrections/examine.py rates WORK --blood FOLDER     learning rates of presets, on validation images
+    python evidence/corrections/examine.py headrates WORK --blood FOLDER rates of the class head, on validation images
     python evidence/corrections/examine.py test WORK --blood FOLDER      every method, as published and as ours, once
+    python evidence/corrections/examine.py epsilon WORK --blood FOLDER   evidence-cbm with a larger ε, test images
     python evidence/corrections/examine.py few WORK --blood FOLDER       few labels, and drawn shapes: test images, once
     python evidence/corrections/examine.py learn WORK --blood FOLDER     the whole encoder learns: test images, once
 
@@ -52,6 +54,7 @@ def bottleneck(space: str, randint: float | str = 0.0, class_gradient: float = 1
     return {"space": space, "randint": randint, "class_gradient": class_gradient, "calibrate": calibrate}
 
 
+EPSILON = 0.003
 SETTINGS: dict[str, Tree] = {
     "logits, joint": bottleneck("logit", calibrate=False),
     "logits, joint, uniform": bottleneck("logit", "uniform", calibrate=False),
@@ -109,6 +112,8 @@ def seven_groups(seed: int) -> Tree:
 
 def data_of(name: str, work: Path, blood: Path, seed: int) -> Tree:
     """The recipe's data section of a data set."""
+    if name == "built-in blood cells":
+        return {"data": "blood-cells"}
     if name == "shapes":
         return {"data": {"source": "shapes", "shapes": {"n": 3000, "size": 96}}, "encoder": {"image_size": 96}}
     if name == "shapes, few":
@@ -174,6 +179,7 @@ def work_on(job: Tree) -> Tree:
     from conceptlens.recipes.parse import merge
 
     started = time.monotonic()
+    set_epsilon(job.get("epsilon", EPSILON))  # a worker goes on to other jobs
     out = Path(job["out"])
     if not (out / "model" / "model.json").exists():
         recipe = merge(job["recipe"], {"out": str(out), "seed": job["seed"]})
@@ -232,6 +238,33 @@ def rates(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
                 yield {**job, "leakage": False}
 
 
+# A head's rate, relative to that of the concepts, by preset; the second makes it that of `cbm`'s head, 0.005.
+HEAD_RATES = {
+    "explicd": (5, 15),
+    "mvp-cbm": (5, 50),
+    "pf-cbm": (5, 15),
+    "cbm-sequential": (1, 5),
+    "cbm-independent": (1, 5),
+}
+
+
+def head_rates(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
+    """How fast the class head learns, on little and on much data; no test image."""
+    from conceptlens.recipes.parse import merge
+
+    for name in ("built-in blood cells", "blood cells"):
+        for seed in range(seeds):
+            for method, settings in HEAD_RATES.items():
+                for rate in settings:
+                    base = merge(data_of(name, work, blood, 0), FROZEN)
+                    own: Tree = {"method": {"name": method, "head_rate": float(rate)}, "metrics": {"test": False}}
+                    own["training"] = {"rank_every": 0, "compile": False}
+                    store = f"built-in-{store_of(method)}" if name.startswith("built-in") else store_of(method)
+                    own["encoder"] = {"store": str(work / store)}
+                    job = job_of(name, method, f"head rate {rate}", seed, merge(base, own), work, "val")
+                    yield {**job, "leakage": False}
+
+
 def store_of(method: str) -> str:
     """Methods that read the same layers share a token store."""
     layers = {"evidence-cbm": "-layers", "mvp-cbm": "-all"}.get(method, "")
@@ -285,6 +318,26 @@ def tests(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
             yield {**job_of("blood cells", name, "preset", seed, merge(base, own), work, "test"), "leakage": True}
 
 
+EPSILONS = (0.03, 0.1)  # instead of EPSILON
+
+
+def epsilons(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
+    """What a larger ε brings to blurred images, and what it costs on clean ones."""
+    for job in tests(work, blood, seeds):
+        if job["method"] == "evidence-cbm":
+            for epsilon in EPSILONS:
+                named = job_of(job["data"], job["method"], f"ε {epsilon:g}", job["seed"], job["recipe"], work, "test")
+                yield {**named, "leakage": False, "epsilon": epsilon}
+
+
+def set_epsilon(epsilon: float) -> None:
+    """In this process: the bottleneck's ε is a constant of the product."""
+    from conceptlens.evaluation.interventions import edits
+    from conceptlens.nn.heads import bottleneck
+
+    bottleneck.EPSILON = edits.EPSILON = epsilon
+
+
 def few_labels(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:
     """Where corrections have room: 90 training images and seven groups, and shapes whose classes are hard to see."""
     from conceptlens.recipes.parse import merge
@@ -322,9 +375,19 @@ def line(row: Tree) -> str:
     return f"{row['seconds']} {row['untouched']} area {row['area']:.3f} leak {leak}"
 
 
+KINDS = {
+    "choose": choices,
+    "rates": rates,
+    "headrates": head_rates,
+    "test": tests,
+    "epsilon": epsilons,
+    "few": few_labels,
+    "learn": learning,
+}
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("choose", "rates", "test", "few", "learn"))
+    parser.add_argument("what", choices=tuple(KINDS))
     parser.add_argument("work", type=Path)
     parser.add_argument("--blood", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
@@ -334,8 +397,7 @@ if __name__ == "__main__":
     parser.add_argument("--only", default="", help="data sets, methods or settings that contain this; several by |")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    kinds = {"choose": choices, "rates": rates, "test": tests, "few": few_labels, "learn": learning}
-    jobs_of = kinds[options.what]
+    jobs_of = KINDS[options.what]
     made = list(jobs_of(options.work, options.blood, options.seeds))
     made = [job for job in made if any(word in " / ".join(map(str, key(job))) for word in options.only.split("|"))]
     once = options.jobs == 1 and options.what != "learn"

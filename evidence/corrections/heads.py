@@ -5,6 +5,7 @@
 In a preset whose concepts never see the class, the head is a layer on fixed inputs. For each finished run of
 `examine.py test`, the concept logits of all images are read once, clean and blurred; then four heads learn from the
 training images' logits with the same steps, rate and seed, and each is corrected as `conceptlens interventions` does.
+For `evidence-cbm` the default head also learns with larger ε.
 Rows go to WORK/heads.jsonl.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from examine import BLUR, COUNTS, SETTINGS, encode_once
+from examine import BLUR, COUNTS, EPSILON, SETTINGS, encode_once, set_epsilon
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -38,6 +39,7 @@ HEADS = {
     "probabilities": SETTINGS["probabilities, sequential"],
     "labels (independent)": SETTINGS["probabilities, independent"],
 }
+LARGER = (0.01, 0.03, 0.1, 0.3)  # ε, for evidence-cbm
 STEPS, BATCH, RATE = 3000, 64, 5e-3  # some 31 epochs of the presets' batch, at the rate of their head
 
 
@@ -85,7 +87,12 @@ def examine(path: Path, seed: int) -> list[dict[str, Any]]:
     logits = training_logits(run)
     concepts, labels = torch.from_numpy(examples.concepts[train]), torch.from_numpy(examples.labels[train]).long()
     units, fold, rows = make_units(run.concepts, "groups"), assign_folds(clean.units, seed=0), []
-    for name, options in HEADS.items():
+    heads = [(name, options, EPSILON) for name, options in HEADS.items()]
+    if run.recipe.method["name"] == "evidence-cbm":
+        name, options = next(iter(HEADS.items()))
+        heads += [(f"{name}, ε {epsilon:g}", options, epsilon) for epsilon in LARGER]
+    for name, options, epsilon in heads:
+        set_epsilon(epsilon)
         bottleneck = Bottleneck(run.concepts, **{**options, "calibrate": False})  # the logits are calibrated already
         head = fit_head(bottleneck, logits, concepts, labels, seed)
         maps = cross_map(with_head(clean, bottleneck, head), fold)
@@ -96,6 +103,7 @@ def examine(path: Path, seed: int) -> list[dict[str, Any]]:
             curves[str(pixels)] = [round(float(value), 5) for value in np.nanmean(followed.right, axis=1)]
         told = [curve[count] for curve in curves.values() for count in COUNTS]
         rows.append({"head": name, "curves": curves, "area": round(float(np.mean(told)), 5)})
+    set_epsilon(EPSILON)
     return rows
 
 

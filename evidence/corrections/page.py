@@ -1,4 +1,4 @@
-"""Writes the tables of README.md from choose, rates, test, few, learn and heads (`.jsonl.gz`), and the figure.
+"""Writes the tables of README.md from choose, rates, headrates, test, epsilon, few, learn and heads (`.jsonl.gz`).
 
 python evidence/corrections/page.py [ROWS.jsonl …]    with files: takes their rows into the folder first
 """
@@ -62,7 +62,7 @@ def marked(rows: list[Row]) -> list[Row]:
 
 def heads_table(rows: list[Row]) -> str:
     """Area of four heads on the same concepts, and how far the default is from the best of the other three."""
-    heads = sorted({row["head"] for row in rows}, key=lambda head: (head != DEFAULT, head))
+    heads = sorted({row["head"] for row in rows if "ε" not in row["head"]}, key=lambda head: (head != DEFAULT, head))
     lines = []
     for method in dict.fromkeys(row["method"] for row in rows):
         some = [row for row in rows if row["method"] == method]
@@ -75,10 +75,44 @@ def heads_table(rows: list[Row]) -> str:
     return table(["method", "seeds", *heads, "default − best reference"], lines)
 
 
-def rates_table(rows: list[Row]) -> str:
-    keys = ("untouched", "concept_auc", "sham", "truth", "area")
-    lines = [[row["method"], row["setting"], *(percent([row[key]]) for key in keys)] for row in rows]
-    return table(["method", "setting", "class", "concept AUC", "sham", "truth", "area"], lines)
+def rates_table(rows: list[Row], by: tuple[str, ...]) -> str:
+    keys = ("untouched", "concept_auc", "sham", "truth", "ceiling", "area")
+    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(row[key] for key in by)].append(row)
+    lines = [
+        [*names, len(some), *(percent([row[key] for row in some]) for key in keys)] for names, some in groups.items()
+    ]
+    return table([*by, "seeds", "class", "concept AUC", "sham", "truth", "ceiling", "area"], lines)
+
+
+def epsilon_table(test: list[Row], epsilon: list[Row], heads: list[Row]) -> str:
+    """evidence-cbm with its own head, and with heads that learned from its finished concepts, by ε."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in [*test, *epsilon]:
+        if row["method"] == "evidence-cbm" and "split" in row:
+            groups["its own", row["setting"].replace("preset", "ε 0.003")].append(row)
+    for row in heads:
+        if row["method"] == "evidence-cbm" and row["head"].startswith(DEFAULT):
+            groups["learned from finished concepts", row["head"][len(DEFAULT) + 2 :] or "ε 0.003"].append(row)
+    lines = []
+    for (head, setting), some in sorted(groups.items(), key=lambda pair: (pair[0][0], float(pair[0][1][2:]))):
+        clean = [row["curves"]["0"] for row in some]
+        ends = [percent([curve[place] for curve in clean]) for place in (0, -1)]
+        lines.append(
+            [head, setting, len(some), *ends, told(some, 20), told(some, 10), percent([row["area"] for row in some])]
+        )
+    columns = [
+        "head",
+        "ε",
+        "seeds",
+        "class",
+        "truth",
+        "blurred to 20 px, groups told 0 / 1 / 3 / 6",
+        "to 10 px",
+        "area",
+    ]
+    return table(columns, lines)
 
 
 def gain_from_half(curve: list[float]) -> float:
@@ -142,9 +176,8 @@ if __name__ == "__main__":
         new = [json.loads(line) for line in file.read_text().splitlines()]
         rows = [{**row, "presets": FINAL} for row in new] if file.stem == "test" else new
         keep(HERE / f"{file.stem}.jsonl.gz", rows, KEYS)
-    choose, test, heads, rates, few, learn = (
-        read(HERE / f"{name}.jsonl.gz") for name in ("choose", "test", "heads", "rates", "few", "learn")
-    )
+    names = ("choose", "test", "heads", "rates", "headrates", "epsilon", "few", "learn")
+    choose, test, heads, rates, head_rates, epsilon, few, learn = (read(HERE / f"{name}.jsonl.gz") for name in names)
     order = {name: place for place, name in enumerate(("blood cells", "blood cells, few", "shapes", "shapes, few"))}
     choose.sort(key=lambda row: (order[row["data"]], row["method"]))
     tables = {
@@ -154,7 +187,9 @@ if __name__ == "__main__":
     tables |= {
         "learn": settings_table(learn, ("method",)),
         "heads": heads_table(heads),
-        "rates": rates_table(rates),
+        "rates": rates_table(rates, ("method", "setting")),
+        "headrates": rates_table(head_rates, ("data", "method", "setting")),
+        "epsilon": epsilon_table([row for row in test if row.get("presets") == FINAL], epsilon, heads),
         "few": few_table(few),
     }
     fill(HERE / "README.md", tables)

@@ -74,7 +74,7 @@ def variants(depth: int, names: list[str]) -> dict[str, dict[str, Any]]:
     rows["class token"] = base | {"class_token": True}
     rows["weight decay 0.3"] = base | {"decay": 0.3}
     rows["mean of patches"] = base | {"frozen_attention": True}
-    return {name: row for name, row in rows.items() if not names or any(word in name for word in names)}
+    return {name: row for name, row in rows.items() if not names or any(word in f"/{name}/" for word in names)}
 
 
 class World:

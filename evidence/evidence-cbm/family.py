@@ -30,7 +30,10 @@ METHODS: dict[str, Tree] = {
     "evidence-cbm": {"method": "evidence-cbm"},
     "evidence-cbm, last layer": {"method": "evidence-cbm", "encoder": {"layers": []}},  # reads what the others read
     "evidence-cbm, points": {"method": {"name": "evidence-cbm", "places": "points"}},  # told where parts are
+    # Small objects at a scale that the encoder knows, and patches that are asked alone.
+    "evidence-cbm, larger images": {"method": {"name": "evidence-cbm", "patch_loss": 3.0}},
     "evidence-cbm, last block learns": {"method": "evidence-cbm", "encoder": {"train": 1}},
+    "evidence-cbm, whole encoder learns": {"method": "evidence-cbm", "encoder": {"train": "all"}},
     "cbm": {"method": "cbm"},
     "cbm, last block learns": {"method": "cbm", "encoder": {"train": 1}},
     "explicd": {"method": "explicd"},
@@ -43,8 +46,17 @@ METHODS: dict[str, Tree] = {
     "black-box": {"method": "black-box"},
 }
 # Handed several layers:
-LAYERED = ("evidence-cbm", "evidence-cbm, points", "evidence-cbm, last block learns", "additive-mil")
-RATE_OF = {"evidence-cbm, points": "evidence-cbm"}  # not tuned again: the setting that this method was given
+LAYERED = (
+    "evidence-cbm",
+    "evidence-cbm, points",
+    "evidence-cbm, larger images",
+    "evidence-cbm, last block learns",
+    "additive-mil",
+)
+RATE_OF = {  # not tuned again: the setting that this method was given
+    "evidence-cbm, points": "evidence-cbm",
+    "evidence-cbm, whole encoder learns": "evidence-cbm, last block learns",
+}
 NO_CONCEPTS = ("additive-mil", "black-box")
 FAITHFUL = ("evidence-cbm", "explicd", "cbm")
 MAPS: dict[str, Any] = dict.fromkeys(("cbm", "cbm, last block learns"), ("gradcam", "occlusion"))  # others: their own
@@ -92,7 +104,8 @@ def sets(work: Path) -> dict[str, Tree]:
     ham = {"masks": str(work / "ham" / "masks_200x150"), "mask_files": {"object": "{name}_segmentation.png"}}
     no_points = ("pf-cbm, points", "evidence-cbm, points")
     no_texts = ("salf-cbm",)  # texts carry where the text tower knows the images
-    learning = ("evidence-cbm, last block learns", "cbm, last block learns")  # of the ViT
+    learning = ("evidence-cbm, last block learns", "cbm, last block learns", "evidence-cbm, whole encoder learns")
+    larger = ("evidence-cbm, larger images",)
     return {
         "IDRiD": {
             "recipe": {
@@ -106,6 +119,7 @@ def sets(work: Path) -> dict[str, Tree]:
             },
             "encoder": VIT,
             "size": 224,
+            "larger": 384,  # all that the files have
             "without": no_points + no_texts,
         },
         "CUB": {
@@ -114,26 +128,23 @@ def sets(work: Path) -> dict[str, Tree]:
                 "concepts": "cub-112",
             },
             "encoder": LITE,
-            "without": (
-                "sl-cbm",
-                "dot-cbm",
-                "salf-cbm",
-                *learning,
-            ),  # they need a text tower, or as many minutes as all others
+            # They need a text tower, or as many minutes as all others.
+            "without": ("sl-cbm", "dot-cbm", "salf-cbm", *learning, *larger),
         },
         "cells off center": {
             "recipe": {"data": {"source": "blood-cells-off-center"}},
             "encoder": VIT,
+            "larger": 152,  # cells as large as in the encoder's own training
             "without": no_points,
         },
-        "shapes anywhere": {"recipe": shapes(anywhere=True), "encoder": VIT, "without": no_texts},
+        "shapes anywhere": {"recipe": shapes(anywhere=True), "encoder": VIT, "without": no_texts + learning + larger},
         "HAM10000": {
             "recipe": {
                 "data": {"source": str(work / "ham.csv"), "images": str(work / "ham"), "regions": ham},
                 "concepts": "dermoscopy",
             },
             "encoder": VIT,
-            "without": ("dot-cbm", *no_points, *no_texts),  # dot-cbm: as many minutes as all others
+            "without": ("dot-cbm", *no_points, *no_texts, *larger),  # dot-cbm: as many minutes as all others
         },
     }
 
@@ -151,17 +162,22 @@ def prepare(data: Path, work: Path, names: set[str]) -> None:
 
 
 def store_of(one: Tree, name: str, method: str, work: Path) -> str:
-    """Methods that read the same layers of the same blocks share a token store."""
+    """Methods that read the same layers of the same blocks share a token store; a whole encoder has none."""
+    if method.endswith("whole encoder learns"):
+        return ""
     layers = ("-layers" if method in LAYERED else "") + ("-learns" if method.endswith("learns") else "")
+    layers += "-larger" if method.endswith("larger images") else ""
     return str(work / f"tokens-{name.replace(' ', '-')}{layers}{'-small' if 'small' in one else ''}")
 
 
 def recipe_of(one: Tree, name: str, method: str, seed: int, setting: Any, work: Path) -> Tree:
     from conceptlens.recipes.parse import merge
 
-    encoder: Tree = {"name": one["encoder"], "train": "none", "store": store_of(one, name, method, work)}
-    if "size" in one:
-        encoder["image_size"] = one["size"]
+    encoder: Tree = {"name": one["encoder"], "train": "none"}
+    if store := store_of(one, name, method, work):
+        encoder["store"] = store
+    if size := one["larger"] if method.endswith("larger images") else one.get("size"):
+        encoder["image_size"] = size
     own: Tree = {
         "regularizer": "none",
         "encoder": encoder,

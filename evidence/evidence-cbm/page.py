@@ -20,7 +20,9 @@ KEYS = {"tune": ("data", "method", "seed", "rate"), "rows": ("data", "method", "
 METHODS = (  # in the order of the table
     "evidence-cbm",
     "evidence-cbm, last layer",
+    "evidence-cbm, larger images",
     "evidence-cbm, last block learns",
+    "evidence-cbm, whole encoder learns",
     "evidence-cbm, points",
     "cbm",
     "cbm, last block learns",
@@ -154,7 +156,7 @@ def skill_of(row: Row) -> float | None:
 
 def paired() -> str:
     """evidence-cbm less each other method on the same test images."""
-    names = ("class.accuracy", "class.balanced_accuracy", "concept.auc")
+    names = ("class.accuracy", "class.balanced_accuracy", "concept.auc", "concept.auc_within_class", "corrections.area")
 
     def cell(found: Row | None) -> str:
         if not found:
@@ -167,7 +169,8 @@ def paired() -> str:
         [row["data"], row["other"], len(row["seeds"]), row["images"], *(cell(row.get(name)) for name in names)]
         for row in rows
     ]
-    return table(["data", "evidence-cbm less", "seeds", "images", "class", "balanced", "concept AUC"], lines)
+    head = ["data", "evidence-cbm less", "seeds", "images", "class", "balanced", "concept AUC", "within class"]
+    return table([*head, "area of corrections"], lines)
 
 
 def tuning() -> str:

@@ -425,8 +425,9 @@ def main() -> None:
         text = fill(page.read_text("utf-8"), "paper-sparsity", at_paper_sparsity(rows))
         text = fill(text, "by-sparsity", by_sparsity(rows))
         again = sparsity_tables.read(given.rows)
-        text = fill(text, "again-errors", sparsity_tables.errors(again))
-        page.write_text(fill(text, "again-curves", sparsity_tables.curves(again)), "utf-8")
+        for part in ("errors", "by_multiple", "curves", "orders", "between", "disturbed"):
+            text = fill(text, f"again-{part}", getattr(sparsity_tables, part)(again))
+        page.write_text(text, "utf-8")
     print(json.dumps(verdicts, indent=1))
 
 

@@ -100,3 +100,87 @@ def curves(rows: list[Row]) -> str:
         body.append([*line, *(words(areas[rival] - own) if rival in areas else "–" for rival in RIVALS)])
     head = ["layer", "seeds", "photographs", "clusters, insertion − deletion"]
     return grid([*head, *(f"{rival}, less clusters" for rival in RIVALS)], body)
+
+
+def by_multiple(rows: list[Row]) -> str:
+    """In how many layers each rival's error differs from that of clusters beyond its interval, by sparsity."""
+    found, lines = _section(rows, "errors"), []
+    layers = sorted({layer for layer, _ in found})
+    for place, times in enumerate(TIMES):
+        line: list[object] = [f"{times:g}"]
+        for rival in RIVALS:
+            signs = []
+            for layer in layers:
+                pair = [found.get((layer, maker)) for maker in (rival, MAKERS[0])]
+                if pair[0] is None or pair[1] is None or len(pair[0]) != len(pair[1]):
+                    continue
+                theirs, mine = (np.array([row["by_image"][place] for row in some]) for some in pair if some)
+                if not np.isnan(theirs - mine).any():
+                    _, low, high = interval(theirs - mine)
+                    signs.append(-1 if high < 0 else int(low > 0))
+            line.append(f"{signs.count(1)} : {signs.count(-1)} : {signs.count(0)}")
+        lines.append(line)
+    head = ["times the paper's concepts a vector"]
+    return grid([*head, *(f"clusters better : {rival} better : no difference" for rival in RIVALS)], lines)
+
+
+def orders(rows: list[Row]) -> str:
+    """Clusters' curves to the class in the order of GIG, and what other orders give less, on the same photographs."""
+    found, body = _section(rows, "curves"), []
+    for layer in sorted({layer for layer, maker in found if maker == MAKERS[0]}):
+        some = found[layer, MAKERS[0]]
+        own = np.array([[one[0] - one[1] for one in row["insertion_deletion"]] for row in some])
+        line: list[object] = [layer, len(some), own.shape[1], f"{own.mean():.3f}"]
+        for name in some[0]["orders"]:
+            theirs = np.array([[one[0] - one[1] for one in row["orders"][name]] for row in some])
+            line.append(words(own - theirs))
+        body.append(line)
+    names = [name for row in rows for name in row.get("orders", {})][:3]
+    head = ["layer", "seeds", "photographs", "GIG's order, insertion − deletion"]
+    return grid([*head, *(f"GIG less {name}" for name in names)], body)
+
+
+def between(rows: list[Row]) -> str:
+    """Figure 5: the same for concepts of a later layer."""
+    body, names = [], ("gradient x input", "random")
+    some = {row["key"].rsplit("/", 1)[0]: row for row in rows if row["key"].startswith("between/")}
+    for row in some.values():
+        own = np.array([row["difference"]["gig"]])
+        line: list[object] = [f"{row['layer']} → {row['to']}", 1, row["images"], f"{own.mean():.3f}"]
+        body.append([*line, *(words(own - np.array([row["difference"][name]])) for name in names)])
+    head = ["transition", "seeds", "photographs", "GIG's order, insertion − deletion"]
+    return grid([*head, *(f"GIG less {name}" for name in names)], body)
+
+
+def share(pairs: list[list[int]], which: int) -> str:
+    """Of the concepts there were, in %, with 95 % over photographs."""
+    values = np.array([[pair[which] / pair[0] for pair in pairs if pair[0]]])
+    if values.size == 0:
+        return "–"
+    return f"{100 * values.mean():.0f} ({100 * interval(values)[1]:.0f} to {100 * interval(values)[2]:.0f})"
+
+
+def disturbed(rows: list[Row]) -> str:
+    """Appendix J: of ten concepts that add most, in %: the same ones / ones with a cosine of 0.9 or more."""
+    body = []
+    for row in sorted((row for row in rows if row["key"].startswith("disturbed/")), key=lambda row: str(row["layer"])):
+        images = row["by_image"]
+        stays = [one for one in images if one["noise_keeps_class"]]
+        leaves = [one for one in images if not one["noise_keeps_class"]]
+        fooled = [one for one in images if one["attack_reached"]]
+        columns = (
+            [one["chance"] for one in images],
+            [one["noise"] for one in stays],
+            [one["noise"] for one in leaves],
+            [one["noise_own"] for one in leaves],
+            [one["attack"] for one in fooled],
+            [one["attack_target"] for one in fooled],
+        )
+        cells = [f"{share(column, 1)} / {share(column, 2)}" for column in columns]
+        body.append([row["layer"], len(images), len(leaves), len(fooled), *cells])
+    head = [
+        "layer", "photographs", "noise changes the class", "attack reaches its class", "by chance: the next photograph",
+        "noise, class stays", "noise, class changes", "the same, concepts for the true class",
+        "attack: concepts of the photograph", "attack: concepts of the target class's photograph",
+    ]  # fmt: skip
+    return grid(head, body)

@@ -105,8 +105,12 @@ RESNET_LAYERS = [f"layer{stage + 1}.{block}" for stage, depth in enumerate(DEPTH
 
 
 def resnet50(weights: Path) -> ResNet50:
-    state = {}
-    for name, value in load_file(weights).items():
+    state, found = {}, load_file(weights)
+    for name, value in found.items():
+        if name.endswith(".scale"):
+            continue
+        if f"{name}.scale" in found:  # 8 bits a weight, as pack.py writes them
+            value = value.float() * found[f"{name}.scale"].view(-1, *[1] * (value.ndim - 1))
         if name.startswith("stages."):
             _, stage, rest = name.split(".", 2)
             name = f"layer{int(stage) + 1}.{rest}"

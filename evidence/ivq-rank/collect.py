@@ -97,8 +97,10 @@ def table(runs: list[dict[str, Any]], data: str) -> str:
 
 
 def write_tables(runs: list[dict[str, Any]]) -> None:
+    rows = backbones.read()
+
     def fill(match: re.Match[str]) -> str:
-        made = backbones.table(backbones.read()) if match[1] == "backbones" else table(runs, match[1])
+        made = backbones.TABLES[match[1]](rows) if match[1] in backbones.TABLES else table(runs, match[1])
         return f"<!-- table {match[1]} -->\n{made}\n<!-- end -->"
 
     page = HERE / "README.md"
@@ -117,6 +119,7 @@ def main() -> None:
         write_json(file, {"machine": machine, "runs": [told(run) for run in found]})
     runs = read_json(file)["runs"]
     draw(runs)
+    backbones.draw(backbones.read())
     write_tables(runs)
     print(f"{len(runs)} runs")
 

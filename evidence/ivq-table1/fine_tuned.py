@@ -5,8 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from scipy import stats
 
-from conceptlens.core.files import read_text, stored
+from conceptlens.core.files import read_text, stored, write_bytes
+from conceptlens.pages.webp import webp
 
 FILE = Path(__file__).parent / "fine-tuned.jsonl"
 Row = dict[str, Any]
@@ -28,6 +31,9 @@ METHODS = {
     "cbm": "`cbm`, joint",
     "evidence-cbm": "`evidence-cbm` (ours)",
     "black-box": "black box",
+    "explicd-released": "`explicd-released`, its own 150 epochs",
+    "mvp-cbm-released": "`mvp-cbm-released`, its own 100 epochs",
+    "coop-cbm-released": "`coop-cbm-released`, its own 30 epochs",
 }
 
 
@@ -44,12 +50,18 @@ def worth(row: Row) -> float:
 
 
 def chosen(rows: list[Row], data: str, method: str, train: int | str = 2) -> list[Row]:
-    """The trainings at the rate that validation chose among seed 0's, by seed."""
+    """The trainings by seed: those from the original images, at the rate that earlier trials chose; else those trials'.
+
+    The trials (seed 0, and a few further seeds) were made from small copies of the images.
+    """
     mine = [row for row in rows if (row["data"], row["method"], row["train"]) == (data, method, train)]
-    trials = [row for row in mine if row["seed"] == 0]
-    if not trials:
+    original = [row for row in mine if "pixels" in row]
+    if original:
+        return sorted(original, key=lambda row: row["seed"])
+    tried = [row for row in mine if row["seed"] == 0]
+    if not tried:
         return []
-    rate = max(trials, key=worth)["rate"]
+    rate = max(tried, key=worth)["rate"]
     return sorted((row for row in mine if row["rate"] == rate), key=lambda row: row["seed"])
 
 
@@ -62,26 +74,93 @@ def percent(values: list[float | None]) -> str:
 
 def table(rows: list[Row]) -> str:
     """Means ± standard deviation over seeds, test images; ranks of validation images, before and after."""
+    return "\n\n".join(part for train in (2, "all") for part in parts_of(rows, train))
+
+
+TRAINED = {2: "last two blocks learn", "all": "the whole encoder learns"}
+
+
+def parts_of(rows: list[Row], train: int | str) -> list[str]:
+    """A table for each data set."""
     measures = ("class.accuracy", "class.balanced_accuracy", "concept.auc", "concept.auc_within_class")
     head = ["method", "rate", "seeds", "accuracy", "balanced acc.", "concept AUC", "… within class"]
     head += ["rank, published", "rank, effective"]
     parts = []
     for data, words in DATA.items():
-        if not any(row["data"] == data for row in rows):
+        if not any(row["data"] == data and row["train"] == train for row in rows):
             continue
-        lines = [f"### {data}: {words}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+        lines = [f"### {data}, {TRAINED[train]}: {words}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
         for method, name in METHODS.items():
-            mine = chosen(rows, data, method)
+            mine = chosen(rows, data, method, train)
             if not mine:
                 continue
-            cells = [name, f"{mine[0]['rate']:g}", str(len(mine))]
+            rate = mine[0]["rate"]
+            cells = [name, "its own" if rate is None else f"{rate:g}", str(len(mine))]
             cells += [percent([row["test"].get(measure) for row in mine]) for measure in measures]
             for kind in ("published", "effective"):
                 before, after = (np.mean([row["rank_by_epoch"][kind][at] for row in mine]) for at in (0, -1))
                 cells.append(f"{before:.0f} → {after:.0f}")
             lines.append(f"| {' | '.join(cells)} |")
         parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+    return parts
+
+
+def between(one: list[Row], other: list[Row], measure: str) -> tuple[float, float, float] | None:
+    """One less other in points of test images, paired by seed, with the t interval of the mean; None from one seed."""
+    right = {row["seed"]: row["test"].get(measure) for row in other}
+    pairs = [(row["test"].get(measure), right.get(row["seed"])) for row in one]
+    each = [100 * (left - base) for left, base in pairs if left is not None and base is not None]
+    if len(each) < 2:
+        return None
+    middle = float(np.mean(each))
+    reach = float(stats.t.ppf(0.975, len(each) - 1) * np.std(each, ddof=1)) / len(each) ** 0.5
+    return middle, middle - reach, middle + reach
+
+
+def shown(found: tuple[float, float, float] | None) -> str:
+    if found is None:
+        return "–"
+    value, low, high = (f"{each:.1f}".replace("-", "−") for each in found)
+    return f"{value} ({low} to {high})"
+
+
+def differences(rows: list[Row]) -> str:
+    """`ivq-cbm` with IVQ less each other row, where both have two seeds or more."""
+    lines = ["| data, what learns | less | seeds | balanced acc., points | concept AUC, points |", "|" + " --- |" * 5]
+    for train, words in TRAINED.items():
+        for data in DATA:
+            ours = chosen(rows, data, "ivq-cbm", train)
+            for method, name in METHODS.items():
+                other = chosen(rows, data, method, train) if method != "ivq-cbm" else []
+                found = [shown(between(ours, other, measure)) for measure in (CLASS, AUC)]
+                if found[0] != "–":
+                    count = len({row["seed"] for row in ours} & {row["seed"] for row in other})
+                    lines.append(f"| {data}, {words} | {name} | {count} | {found[0]} | {found[1]} |")
+    return "\n".join(lines)
+
+
+def draw(rows: list[Row], out: Path) -> None:
+    """Rank by epoch of every method (the paper's Figures 1, 4 and 5), a panel for each data set and measure."""
+    panels = [(data, train) for train in TRAINED for data in DATA if chosen(rows, data, "ivq-cbm", train)]
+    made = Figure(figsize=(3 * len(panels), 5), layout="constrained")
+    axes = made.subplots(2, len(panels), squeeze=False)
+    names: dict[str, Any] = {}
+    for column, (data, train) in enumerate(panels):
+        for line, kind in enumerate(("published", "effective")):
+            panel = axes[line][column]
+            for number, (method, name) in enumerate(METHODS.items()):
+                mine = chosen(rows, data, method, train)
+                if not mine:
+                    continue
+                epochs = [point[0] for point in mine[0]["epoch_scores"]]
+                curve = np.mean([row["rank_by_epoch"][kind] for row in mine], 0)
+                style = {"color": f"C{number}", "ls": "--" if method == "ivq-cbm, no IVQ" else "-"}
+                names[name.replace("`", "").replace("… ", "ivq-cbm, ")] = panel.plot(epochs, curve, lw=1.5, **style)[0]
+            panel.set(ylim=(0, None), xlabel="epoch", ylabel=f"{kind} rank")
+            panel.set_title(f"{data}\n{TRAINED[train]}", fontsize=9)
+            panel.grid(alpha=0.25)
+    made.legend(names.values(), names.keys(), loc="outside lower center", ncols=4, fontsize=8)
+    write_bytes(out / "ranks.webp", webp(made))
 
 
 def score(rows: list[Row], data: str, method: str, measure: str = CLASS) -> str:

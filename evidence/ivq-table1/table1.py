@@ -290,6 +290,8 @@ def main() -> None:
         page = put(readme.read_text("utf-8"), "ours", text + picture)
         if rows := fine_tuned.read():
             page = put(page, "fine-tuned", fine_tuned.table(rows))
+            page = put(page, "fine-tuned-differences", fine_tuned.differences(rows))
+            fine_tuned.draw(rows, given.out)
         write_text(readme, put(page, "paper", beside_the_paper(found)))
     print(text)
 

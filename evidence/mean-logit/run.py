@@ -4,9 +4,10 @@
 
 A softmax within a group does not change when the same number is added to all its logits. A joint model whose head reads
 raw logits can use that number as a channel for the class that no concept label ever sees. Built-in blood cells, frozen
-builtin/vit, three seeds, test images once. The joint model of Koh et al. (`cbm-released`); group cross-entropy against
-binary cross-entropy of every value, which has no such freedom; and the concepts without the class's gradient as the
-control.
+builtin/vit, three seeds, test images once. The joint models of three papers, whose heads read raw logits (the presets
+`cbm`, `coop-cbm` and `mvp-cbm` of this package do not: theirs read log-probabilities, which have no free mean); group
+cross-entropy against binary cross-entropy of every value, which has no such freedom; and the concepts without the
+class's gradient as the control.
 
 alone    accuracy of a logistic regression that sees the groups' means only (five folds of the test
          images)
@@ -24,14 +25,18 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import conceptlens as cl
+from conceptlens.recipes.parse import load_recipe
 from conceptlens.runs.opened import OpenedRun
 from conceptlens.runs.readout import Readout
+from conceptlens.training.train import start_run
 
 FILE = Path(__file__).parent / "rows.jsonl"
+JOINT = {"space": "logit", "randint": 0.0, "class_gradient": 1.0, "calibrate": False, "head_rate": 1.0}
 METHODS: dict[str, dict[str, Any]] = {
-    "cbm-released": {"name": "cbm-released"},
-    "cbm-released, no class gradient": {"name": "cbm-released", "class_gradient": 0.0},
+    "cbm": {"name": "cbm", **JOINT},
+    "coop-cbm": {"name": "coop-cbm", **JOINT},
+    "mvp-cbm": {"name": "mvp-cbm", **JOINT},
+    "cbm, no class gradient": {"name": "cbm", **JOINT, "class_gradient": 0.0},
 }
 
 
@@ -72,15 +77,18 @@ def main() -> None:
             for loss in ("group", "bce"):
                 if (name, loss, seed) in done:
                     continue
+                tokens = "tokens-all" if method["name"] == "mvp-cbm" else "tokens"
                 recipe = {
                     "data": {"source": "blood-cells"},
-                    "encoder": {"name": "builtin/vit", "train": "none", "store": "run"},
+                    "encoder": {"name": "builtin/vit", "train": "none", "store": str(given.work / tokens)},
                     "method": method,
                     "seed": seed,
+                    "metrics": {"bootstrap": 0, "rank_images": 0},
                     "training": {"epochs": 30, "batch_size": 64, "learning_rate": 1.0e-3, "loss": {"concept": loss}},
                 }
                 run = given.work / f"{name.replace(', ', '-').replace(' ', '-')}-{loss}-{seed}"
-                cl.train(recipe, out=run, overwrite=True, quiet=True)
+                settled = load_recipe(recipe | {"out": str(run)})
+                start_run(settled, lambda *anything: None, overwrite=True, quiet=True)
                 row = {"method": name, "loss": loss, "seed": seed, **measured(run)}
                 with FILE.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")

@@ -49,9 +49,15 @@ SETTINGS = {  # set, training images
     "idrid, 100": ("idrid", 100),
     "ph2, 100": ("ph2", 100),
     "shapes, 90": ("shapes", 90),
-    "shapes, 300": ("shapes", 300),
     "birds, 100": ("birds", 100),
     "skin, 100": ("skin", 100),
+    "cells, noisy, 300": ("blood-cells", 300),
+    "idrid, 300": ("idrid", 300),
+    "shapes, 300": ("shapes", 300),
+    "birds, 300": ("birds", 300),
+    "skin, 300": ("skin", 300),
+    "cells, blurred, 4000": ("blood-cells", 4000),
+    "skin, 4000": ("skin", 4000),
 }
 JUDGED, NOISE, WIDTH, FOLDS, DRAWS, BATCH = 400, 0.25, 20, 5, 8, 64
 READERS: dict[str, dict[str, float]] = {  # what differs from the product's reader

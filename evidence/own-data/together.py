@@ -22,6 +22,7 @@ from torch.nn import functional as F
 from conceptlens.encoders.contract import Encoder, Tokens
 from conceptlens.evaluation.classification.balanced import balanced_accuracy
 from conceptlens.evaluation.concepts.concepts import concept_metrics
+from conceptlens.methods.build import sample_indices
 from conceptlens.methods.contract import DRAWS, ConceptModel, Pipeline
 from conceptlens.nn.attention.additive_reader import AdditiveReader, Evidence, kept_patches
 from conceptlens.nn.heads.bottleneck import ONE_IMAGE, SHARPEST
@@ -35,6 +36,8 @@ from conceptlens.training.optimization.schedule import rate
 from conceptlens.training.session import Session
 from conceptlens.training.start import rest_randint
 
+READER = "model.reader"
+OWN = ("sharpness", "mean", "scale")  # buffers that trials have of their own
 Tensors = dict[str, Tensor]
 Indices = npt.NDArray[np.int64]
 
@@ -69,10 +72,21 @@ class Trial:
     waited: int = 0
     done: bool = False
     weights: Tensors = field(default_factory=dict)
+    begins: Tensors = field(default_factory=dict)  # parameters and buffers that begin otherwise than the pipeline's
+    by_concepts: bool = False  # whether the concept AUC chooses the epoch, and the class decides ties
 
     @property
     def epochs(self) -> int:
         return number_of(self.recipe.training.epochs)
+
+    def rate(self, name: str, usual: float) -> float:
+        """Of a parameter, as a multiple of the training's."""
+        own = self.recipe.method.get("head_rate") if name.startswith("model.head.") else None
+        return usual if own is None else float(own)
+
+    def decay(self, name: str) -> float:
+        own = self.recipe.method.get("reader_decay") if name == f"{READER}.weights" else None
+        return self.recipe.training.weight_decay if own is None else float(own)
 
 
 def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: Indices, trials: list[Trial]) -> "Judge":
@@ -92,21 +106,29 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     concepts, base = session.blueprint.concepts, trials[0].recipe
     rest_randint(pipeline, examples.concepts[splits.train], examples.labels[splits.train])
     whole, training, encoder = Taught(pipeline.model).to(device), base.training, pipeline.encoder
+    sample = rows[sample_indices(splits.train, base.seed)]
+    looked_at = Decoded(encoder, packed[torch.from_numpy(sample).to(device)])
+    places_of = torch.arange(len(sample), device=device).split(16)
+    pipeline.model.prepare([looked_at.of(some) for some in places_of], concepts)
 
     def stacked(named: Iterable[tuple[str, Tensor]]) -> Tensors:  # one seed: all begin alike
         return {name: torch.stack([value.detach()] * len(trials)) for name, value in named}
 
     parameters = stacked((name, value) for name, value in whole.named_parameters() if value.requires_grad)
-    sharpness = stacked((name, value) for name, value in whole.named_buffers() if name.endswith("sharpness"))
+    own = stacked((name, value) for name, value in whole.named_buffers() if name.split(".")[-1] in OWN)
+    for place, trial in enumerate(trials):
+        for name, value in trial.begins.items():
+            (parameters if name in parameters else own)[name][place] = value
     shared = dict(whole.named_buffers())
 
     def per_trial(values: Sequence[float] | Sequence[Sequence[float]]) -> Tensor:
         return torch.tensor(values, dtype=torch.float32, device=device)
 
-    rates = {name: float(getattr(value, "rate", 1.0)) for name, value in whole.named_parameters()}
+    usual = {name: float(getattr(value, "rate", 1.0)) for name, value in whole.named_parameters()}
+    rates = {name: per_trial([trial.rate(name, usual[name]) for trial in trials]) for name in parameters}
     spared = {n: value.ndim < 2 or any(word in n for word in NO_DECAY) for n, value in whole.named_parameters()}
     peak = per_trial([trial.recipe.training.learning_rate for trial in trials])
-    decay = per_trial([trial.recipe.training.weight_decay for trial in trials])
+    decay = {name: per_trial([trial.decay(name) for trial in trials]) for name in parameters}
     concept_weight = per_trial([trial.recipe.training.loss.concept_weight for trial in trials])
     classes = len(session.blueprint.classes)
     balance = [class_weights(t.recipe.training.loss, examples.labels[splits.train], classes, "single") for t in trials]
@@ -119,7 +141,7 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     def objective(
         learned: Tensors,
         evidence: Tensor,
-        sharp: Tensors,
+        own: Tensors,
         weight: Tensor,
         weights: Tensor,
         tokens: Any,
@@ -129,11 +151,11 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
         if readers is not None:
             readers.evidence = evidence
         logits, scores = functional_call(
-            whole, {**shared, **learned, **sharp}, (tokens, targets.concepts, targets.chance)
+            whole, {**shared, **learned, **own}, (tokens, targets.concepts, targets.chance)
         )
-        own = weights[targets.labels]
+        share = weights[targets.labels]
         surprise = -logits.float().log_softmax(-1).gather(1, targets.labels[:, None])[:, 0]
-        total = training.loss.class_weight * (own * surprise).sum() / own.sum().clamp_min(1e-8)
+        total = training.loss.class_weight * (share * surprise).sum() / share.sum().clamp_min(1e-8)
         if scores.shape[1]:
             total = total + weight * loss.concept_loss(scores.float(), targets, counts)
         return total
@@ -147,6 +169,8 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     readers = AllReaders(reader, learned) if isinstance(reader, AdditiveReader) else None
     place_of = torch.full((len(rows),), -1, dtype=torch.int64)
     place_of[torch.from_numpy(splits.train)] = torch.arange(len(splits.train))
+    average = {name: value.clone() for name, value in parameters.items()}  # `WeightAverage`, or the weights themselves
+    kept = per_trial([trial.recipe.training.ema or 0.0 for trial in trials])
     steps, seen, running = order.steps, 0, list(trials)
     one, two = training.betas
     for epoch in range(max(trial.epochs for trial in trials)):
@@ -165,9 +189,9 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
             if readers is None:
                 tokens = learned.of(places)
             else:
-                tokens, evidence = learned.of(places[:1]), readers.read(parameters, places, targets.chance)
+                tokens, evidence = learned.of(places[:1]), readers.read({**parameters, **own}, places, targets.chance)
             slope, back = slopes(
-                parameters, evidence.detach(), sharpness, concept_weight, class_weight, tokens, targets, counts
+                parameters, evidence.detach(), own, concept_weight, class_weight, tokens, targets, counts
             )
             if readers is not None:
                 slope |= readers.slopes(evidence, back)
@@ -181,20 +205,22 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
                 first[name].lerp_(pull, 1 - one)
                 second[name].mul_(two).addcmul_(pull, pull, value=1 - two)
                 if not (spared[name] and training.decay == "matrices"):
-                    value.mul_(1 - lr * decay.view(wide))
+                    value.mul_(1 - lr * decay[name].view(wide))
                 size = (second[name] / (1 - two**seen)).sqrt_().add_(1e-8)
                 value.sub_(lr / (1 - one**seen) * first[name] / size)
+                new = 1 - kept.clamp_max((1 + seen) / (10 + seen))
+                average[name].lerp_(value, new.view(wide))
         due = [place for place, trial in enumerate(running) if _is_due(trial, epoch + 1)]
         if due:
-            judge.validate([running[place] for place in due], due, epoch + 1, parameters, sharpness)
+            judge.validate([running[place] for place in due], due, epoch + 1, average, own)
         left = [place for place, trial in enumerate(running) if not trial.done]
         if not left:
             break
         if len(left) < len(running):
             running = [running[place] for place in left]
-            for stack in (parameters, sharpness, first, second):
+            for stack in (parameters, average, own, first, second, decay, rates):
                 stack.update({name: value[left] for name, value in stack.items()})
-            peak, decay, concept_weight, class_weight = (v[left] for v in (peak, decay, concept_weight, class_weight))
+            kept, peak, concept_weight, class_weight = (v[left] for v in (kept, peak, concept_weight, class_weight))
     return judge
 
 
@@ -258,12 +284,17 @@ class AllReaders:
         attention = asked.softmax(1).transpose(1, 2)
         gathered = torch.cat([attention @ part for part in x], -1).unflatten(1, queries.shape[:2])  # (B, T, S, D)
         centered, slots = vmap(reader.center)(weights), reader.concept_slot
+        average: Tensor | float = 0.0
+        if reader.standardize:
+            centered = centered * parameters[f"{READER}.scale"].unsqueeze(1)
+            average = (centered * parameters[f"{READER}.mean"].unsqueeze(1)).sum(-1)[:, None]  # (T, 1, K)
         order = slots.argsort(stable=True)
         logits = [
             torch.einsum("btd,tkd->tbk", gathered[:, :, slot], centered[:, slots == slot])
             for slot in range(queries.shape[1])
         ]
-        return torch.cat(logits, -1)[..., order.argsort()] + vmap(reader.center)(bias.unsqueeze(-1)).transpose(1, 2)
+        said = torch.cat(logits, -1)[..., order.argsort()] - average
+        return said + vmap(reader.center)(bias.unsqueeze(-1)).transpose(1, 2)
 
     def slopes(self, evidence: Tensor, back: Tensor) -> Tensors:
         """What the parameters of the readers take of the slopes (T, B, K) of the concept logits."""
@@ -288,41 +319,44 @@ class Judge:
         return self.rows[torch.from_numpy(indices)].to(self.packed.device)
 
     @torch.no_grad()
-    def say(self, decoded: Decoded, parameters: Tensors, sharpness: Tensors, batch: int = 128) -> tuple[Tensor, Tensor]:
+    def say(self, decoded: Decoded, parameters: Tensors, own: Tensors, batch: int = 128) -> tuple[Tensor, Tensor]:
         """Class logits (T, N, C) and calibrated concept logits (T, N, K)."""
         self.whole.eval()
         parts = []
         for piece in torch.arange(len(decoded.parts[0]), device=self.packed.device).split(batch):
             tokens = decoded.of(piece)
 
-            def ask(learned: Tensors, sharp: Tensors, tokens: Any = tokens) -> tuple[Tensor, Tensor]:
+            def ask(learned: Tensors, mine: Tensors, tokens: Any = tokens) -> tuple[Tensor, Tensor]:
                 found: tuple[Tensor, Tensor] = functional_call(
-                    self.whole, {**self.shared, **learned, **sharp}, (tokens, None, None)
+                    self.whole, {**self.shared, **learned, **mine}, (tokens, None, None)
                 )
                 return found
 
-            parts.append(vmap(ask)(parameters, sharpness))
+            parts.append(vmap(ask)(parameters, own))
         return torch.cat([part[0] for part in parts], 1), torch.cat([part[1] for part in parts], 1)
 
-    def validate(self, trials: list[Trial], due: list[int], epoch: int, parameters: Tensors, sharp: Tensors) -> None:
+    def validate(self, trials: list[Trial], due: list[int], epoch: int, parameters: Tensors, own: Tensors) -> None:
         """Judge the trials that stand at the places `due`, and fit their temperatures."""
-        theirs, sharper = ({name: v[due] for name, v in stack.items()} for stack in (parameters, sharp))
-        logits, scores = self.say(self.decoded, theirs, sharper)
+        theirs, mine = ({name: v[due] for name, v in stack.items()} for stack in (parameters, own))
+        logits, scores = self.say(self.decoded, theirs, mine)
         predicted, labels = logits.argmax(-1).cpu().numpy(), self.examples.labels[self.val]
         for place, trial in enumerate(trials):
             value = float(balanced_accuracy(predicted[place], labels, self.classes) or 0.0)
-            tie = self.auc(scores[place], self.val) if value >= trial.value else 0.0
+            needed = trial.by_concepts or value >= trial.value
+            tie = self.auc(scores[place], self.val) if needed else 0.0
+            if trial.by_concepts:
+                value, tie = tie, value
             if (value, tie) > (trial.value, trial.tie):
                 trial.value, trial.tie, trial.epoch, trial.waited = value, tie, epoch, 0
-                trial.weights = {name: v[place].clone() for name, v in {**theirs, **sharper}.items()}
+                trial.weights = {name: v[place].clone() for name, v in {**theirs, **mine}.items()}
             else:
                 trial.waited += 1
             patience = trial.recipe.training.patience or 0
             trial.done = epoch >= trial.epochs or 0 < patience <= trial.waited
-        if sharp and self.whole.model.bottleneck.calibrate:
-            name = next(iter(sharp))
+        name = next((name for name in own if name.endswith("sharpness")), None)
+        if name is not None and self.whole.model.bottleneck.calibrate:
             fitted = self.temperatures(scores.double())
-            sharp[name][due] = (sharper[name] * fitted.to(sharper[name])).clamp(1 / SHARPEST, SHARPEST)
+            own[name][due] = (mine[name] * fitted.to(mine[name])).clamp(1 / SHARPEST, SHARPEST)
 
     def auc(self, scores: Tensor, indices: Indices) -> float:
         if not scores.shape[1]:
@@ -358,9 +392,14 @@ class Judge:
 
     def test(self, trial: Trial, indices: Indices, packed: Tensor) -> dict[str, float]:
         """The one look at the test images, of which `packed` is what a store would keep."""
-        learned = {name: v[None] for name, v in trial.weights.items() if not name.endswith("sharpness")}
-        sharp = {name: v[None] for name, v in trial.weights.items() if name.endswith("sharpness")}
-        logits, scores = self.say(Decoded(self.encoder, packed), learned, sharp)
-        predicted, labels = logits[0].argmax(-1).cpu().numpy(), self.examples.labels[indices]
+        logits, scores = self.said(trial, Decoded(self.encoder, packed))
+        predicted, labels = logits.argmax(-1).cpu().numpy(), self.examples.labels[indices]
         value = float(balanced_accuracy(predicted, labels, self.classes) or 0.0)
-        return {"test": value, "test_concept_auc": self.auc(scores[0], indices)}
+        return {"test": value, "test_concept_auc": self.auc(scores, indices)}
+
+    def said(self, trial: Trial, decoded: Decoded) -> tuple[Tensor, Tensor]:
+        """Class logits (N, C) and calibrated concept logits (N, K) by a trial's best weights."""
+        learned = {name: v[None] for name, v in trial.weights.items() if name.split(".")[-1] not in OWN}
+        own = {name: v[None] for name, v in trial.weights.items() if name.split(".")[-1] in OWN}
+        logits, scores = self.say(decoded, learned, own)
+        return logits[0], scores[0]

@@ -19,6 +19,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,15 @@ from PIL import Image, ImageDraw
 
 HERE = Path(__file__).parent
 LAYERS = ("layer1.2", "layer2.3", "layer3.5", "layer4.2")
-STAGES = (  # what the first line of a stage looks like; a stage ends where the next begins
+STAGES = (  # the first line of a stage, or the last of the one before; a stage ends where the next begins
     ("start", ""),
-    ("outputs", r"estimate:"),
-    ("samples", r"samples: "),
-    ("concepts", r"layer[\d.]+: [\d,]+ concepts of"),
-    ("graphs and page", r"layer[\d.]+: contributions"),
+    ("outputs and samples", r"estimate:"),
+    ("concepts", r"samples: ([\d]+) of \1 "),
+    ("main graph", r"layer4.2: [\d,]+ concepts of"),
+    ("image graph", r"layer3.5 → layer4.2: contributions"),
+    ("data graph", r"layer3.5 → layer4.2: contributions"),
+    ("validation", r"layer3.5 → layer4.2: contributions"),
+    ("page", r"layer3.5 → layer4.2: validated"),
 )
 
 
@@ -47,12 +51,15 @@ def draw(place: Path, number: int, side: int) -> None:
         x, y, w, h = (int(value) * side // 224 for value in (*corner, *size))
         shape = (pencil.ellipse, pencil.rectangle)[random.integers(2)]
         shape((x, y, x + w, y + h), fill=tuple(random.integers(0, 256, 3).tolist()))
-    image.save(place / f"{number:06d}.jpg", quality=90)
+    half = place / f".{number:06d}"
+    image.save(half, "jpeg", quality=90)
+    half.rename(place / f"{number:06d}.jpg")
 
 
 def draw_some(place: Path, numbers: range, side: int) -> None:
     for number in numbers:
-        draw(place, number, side)
+        if not (place / f"{number:06d}.jpg").exists():
+            draw(place, number, side)
 
 
 def synthetic(place: Path, count: int, side: int) -> float:
@@ -67,10 +74,17 @@ def synthetic(place: Path, count: int, side: int) -> float:
 
 def stage_times(lines: list[tuple[float, str]], end: float) -> dict[str, float]:
     """Seconds of each stage, by when its first line and that of the next came."""
-    starts = [0.0]
+    found: list[float | None] = [0.0]
+    left = list(lines)
     for _, pattern in STAGES[1:]:
-        starts.append(next((at for at, line in lines if at >= starts[-1] and re.match(pattern, line)), starts[-1]))
-    return {name: round(b - a, 1) for (name, _), a, b in zip(STAGES, starts, [*starts[1:], end], strict=True) if b > a}
+        place = next((i for i, (_, line) in enumerate(left) if re.match(pattern, line)), None)
+        found.append(None if place is None else left[place][0])
+        left = left if place is None else left[place + 1 :]
+    times: dict[str, float] = {}
+    for (name, _), at in reversed(list(zip(STAGES, found, strict=True))):
+        if at is not None:  # a stage that was not seen, or was done before, has no time
+            times[name], end = round(end - at, 1), at
+    return dict(reversed(times.items()))
 
 
 def run(words: list[str], seconds: float | None) -> dict[str, Any]:
@@ -79,15 +93,15 @@ def run(words: list[str], seconds: float | None) -> dict[str, Any]:
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, bufsize=1)
     assert process.stderr is not None
     lines: list[tuple[float, str]] = []
+    stop = Timer(seconds or 0, process.terminate)
+    if seconds is not None:
+        stop.start()
     for line in process.stderr:
         lines.append((time.perf_counter() - began, line.strip()))
-        if seconds is not None and lines[-1][0] > seconds:
-            process.terminate()
-            break
+        print(f"{lines[-1][0]:7.1f} {lines[-1][1]}", flush=True)
+    stop.cancel()
     _, status, usage = os.wait4(process.pid, 0)
     end = time.perf_counter() - began
-    for at, line in lines:
-        print(f"{at:7.1f} {line}", flush=True)
     return {
         "finished": status == 0,
         "seconds": round(end, 1),

@@ -40,7 +40,7 @@ PUBLISHED = (
     "labo",
     "clear",
 )
-MAPS = ("evidence-cbm", "explicd", "ivq-cbm", "cbm")
+MAPS = ("evidence-cbm", "explicd", "ivq-cbm", "cbm")  # whose maps are tested for faithfulness
 LAYERS = {"evidence-cbm": "-layers", "mvp-cbm": "-all"}  # presets that read the same layers share a token store
 
 

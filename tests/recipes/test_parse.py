@@ -78,6 +78,7 @@ def test_ready_recipes_are_valid(name: str) -> None:
         (["--trainin.epochs", "3"], "'trainin' is not known at the top of a recipe. Did you mean 'training'"),
         (["--method.tempratur", "2"], "'tempratur' is not known in `method`. Did you mean 'temperature'"),
         (["--data.shapes.nois", "2"], "'nois' is not known in `data.shapes`. Did you mean 'noise'"),
+        (["--data.folds.k", "2"], "data.folds: expected one value, found a section with the key 'k'. Write `data.fold"),
         (["--training.epochs", "many"], "training.epochs: expected 'auto' or a whole number, found 'many'"),
         (["--training.epochs", "0"], "training.epochs: expected 1 or more, found 0"),
         (

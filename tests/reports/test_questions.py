@@ -45,6 +45,19 @@ def test_against_chance_and_the_black_box(concepts: ConceptSet) -> None:
     )
 
 
+def test_concepts_that_say_too_little_of_the_class_are_named_as_the_limit(concepts: ConceptSet) -> None:
+    made = material(concepts)
+    for allowed, limited in ((0.7, False), (0.5, True)):
+        metrics = {**made.metrics, "black_box": {"balanced_accuracy": 0.6}, "ceiling": {"balanced_accuracy": allowed}}
+        of = replace(made, metrics=metrics)
+        assert (
+            "all of their labels right, a class head has a balanced accuracy of 50.0%" in " ".join(how_good(of))
+        ) == limited
+        assert any("method.residual: true" in step for step in next_steps(of)) == limited
+    none = {key: value for key, value in metrics.items() if key != "concept"}
+    assert not any("residual" in step for step in next_steps(replace(made, metrics=none)))
+
+
 def test_how_many_of_each_class_are_found(concepts: ConceptSet) -> None:
     made = material(concepts, recipe={"metrics": {"confidence": 0.95}})
     rows = [{"class": "a", "recall": 0.9, "support": 50}, {"class": "b", "recall": None, "support": 0}]

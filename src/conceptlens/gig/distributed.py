@@ -10,21 +10,21 @@ fewer processes.
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-import torch
 from safetensors.torch import save, save_file
+from torch import Tensor
 
 from conceptlens.core.engines import Engine, Task
 from conceptlens.core.engines.workers import exit_code, run_tasks
 from conceptlens.core.files import write_bytes
 from conceptlens.core.network import is_offline
 from conceptlens.gig.held_out import held_out_file, read_held_out
-from conceptlens.gig.samples import Samples, collect
+from conceptlens.gig.samples import Samples, collect, shards_of
 from conceptlens.gig.settings import Settings
-from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions, read_predictions
+from conceptlens.gig.work import Outputs, Work, check_predictions, find_concepts, layer_file, read_predictions
 
 FOLDER = "jobs"
 
@@ -40,8 +40,11 @@ def decompose_in_processes(run: Path, work: Work, processes: int, workers: int, 
     images = [Task(f"images {k + 1} of {n}", _IMAGES, {**common, "part": [k, n]}) for k, n in parts]
     run_tasks(images, engine, work.note)
     if not outputs.exists():
-        shares = [read_predictions(_share_file(run, k, n), work, len(_share_of(work, k, n))) for k, n in parts]
-        write_bytes(outputs, save({"outputs": check_predictions(work, torch.cat(shares))}))
+        whole = Outputs(work, range(len(work.gallery)))
+        for part in parts:
+            mine = _share_of(work, part)
+            whole.add(mine, read_predictions(_share_file(run, *part), work, len(mine)))
+        write_bytes(outputs, save({"outputs": check_predictions(work, whole.whole())}))
     held_out_file(work, run, read_predictions(outputs, work, len(work.gallery)))
     run_tasks([Task(layer, _LAYER, {**common, "layer": layer}) for layer in missing], engine, work.note)
     shutil.rmtree(run / FOLDER, ignore_errors=True)
@@ -54,14 +57,13 @@ def do_images(run: str, part: Sequence[int], batch_size: int, workers: int, loca
 
 def _do_images(run: Path, k: int, parts: int, batch_size: int, workers: int) -> None:
     work, file = _open(str(run), batch_size, workers), _share_file(run, k, parts)
+    outputs = Outputs(work, _share_of(work, (k, parts)))
+    _samples(work, run, (k, parts), outputs.add)
     if not (run / "outputs.safetensors").exists() and not file.exists():
-        mine = _share_of(work, k, parts)
-        rows = predictions(work, mine) if mine else torch.empty(0, len(work.model.outputs))
         file.parent.mkdir(exist_ok=True)
         half = file.with_suffix(".half")  # not by `write_bytes`: the manifest would list a file that is removed later
-        save_file({"outputs": rows}, half)
+        save_file({"outputs": outputs.whole()}, half)
         os.replace(half, file)
-    _samples(work, run, (k, parts))
 
 
 def do_layer(run: str, layer: str, batch_size: int, workers: int, local: bool) -> int:
@@ -78,17 +80,24 @@ def do_layer(run: str, layer: str, batch_size: int, workers: int, local: bool) -
 _IMAGES, _LAYER = f"{__name__}:do_images", f"{__name__}:do_layer"
 
 
-def _samples(work: Work, run: Path, share: tuple[int, int]) -> dict[str, Samples]:
+def _samples(
+    work: Work,
+    run: Path,
+    share: tuple[int, int],
+    seen: Callable[[list[int], Tensor], object] = lambda some, values: None,
+) -> dict[str, Samples]:
     s = work.settings
     return collect(
-        work.network, work.gallery, run / "samples", s.per_image, s.rule, s.seed, share=share, batch=work.batch_size
+        *(work.network, work.gallery, run / "samples", s.per_image, s.rule, s.seed),
+        share=share,
+        batch=work.batch_size,
+        seen=seen,
     )
 
 
-def _share_of(work: Work, k: int, parts: int) -> range:
+def _share_of(work: Work, share: tuple[int, int]) -> list[int]:
     """The images of a process."""
-    count = len(work.gallery)
-    return range(k * count // parts, (k + 1) * count // parts)
+    return [number for shard in shards_of(len(work.gallery), share) for number in shard]
 
 
 def _share_file(run: Path, k: int, parts: int) -> Path:

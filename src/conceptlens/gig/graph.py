@@ -7,7 +7,7 @@ network says of the layer as it is, less what it says of its reconstruction.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -73,6 +73,31 @@ class Drawn:
         return contributions(read, layer, steps=self.steps, tolerance=self.tolerance, most=self.most, path=self.path)
 
 
+class Known:
+    """Layers of images in concepts, and contributions to outputs: each is computed once for all graphs of a run."""
+
+    def __init__(self, network: Cut, coders: Mapping[str, Coder]) -> None:
+        self.network, self.coders = network, coders
+        self._codes: dict[tuple[str, str], Coded] = {}
+        self._to_output: dict[tuple[str, str, int, Drawn], Contributions] = {}
+
+    def code(self, layer: str, seen: Seen) -> Coded:
+        """A layer of an image in concepts."""
+        if (layer, seen.name) not in self._codes:
+            features = self.network.features(seen.pixels[None], layer)[0]
+            self._codes[layer, seen.name] = self.coders[layer].code(features)
+        return self._codes[layer, seen.name]
+
+    def to_output(self, layer: str, seen: Seen, output: int, how: Drawn) -> Contributions:
+        """Contributions of a layer to an output, summed over positions."""
+        key = (layer, seen.name, output, how)
+        if key not in self._to_output:
+            read = to_classes(between(self.network, layer, None, seen.pixels), [output], how.target)
+            found = how.contributions(read, self.code(layer, seen))
+            self._to_output[key] = replace(found, at=found.total[:, None])
+        return self._to_output[key]
+
+
 def build_graph(
     network: Cut,
     coders: Mapping[str, Coder],
@@ -84,6 +109,7 @@ def build_graph(
     model: str,
     how: Drawn | None = None,
     note: Note = lambda text: None,
+    known: Known | None = None,
 ) -> Graph:
     """Draw a graph from images.
 
@@ -97,8 +123,9 @@ def build_graph(
         model: The network's name.
         how: What is shown.
         note: Is told how far it is.
+        known: What was computed for other graphs of the same network and coders.
     """
-    how = how or Drawn()
+    how, known = how or Drawn(), known or Known(network, coders)
     groups = {output: list(images) for output, images in groups.items()}
     if not groups or not all(groups.values()):
         empty = [names[output] for output, images in groups.items() if not images]
@@ -106,8 +133,7 @@ def build_graph(
     images = list({seen.name: seen for group in groups.values() for seen in group}.values())
     layers = list(coders)
     codes: dict[str, dict[str, Coded]] = {
-        layer: {seen.name: coder.code(network.features(seen.pixels[None], layer)[0]) for seen in images}
-        for layer, coder in coders.items()
+        layer: {seen.name: known.code(layer, seen) for seen in images} for layer in layers
     }
     grids = {layer: network.grids[layer] or (1, len(next(iter(codes[layer].values())).features)) for layer in layers}
     outputs = [names[output] for output in groups]
@@ -116,8 +142,7 @@ def build_graph(
         for output, group in groups.items():
             mean = Mean(len(coders[layer].vectors), 1)
             for seen in group:
-                read = to_classes(between(network, layer, None, seen.pixels), [output], how.target)
-                mean.add(how.contributions(read, codes[layer][seen.name]))
+                mean.add(known.to_output(layer, seen, output, how))
             to_output[layer][names[output]] = mean
         note(f"{layer}: contributions to {', '.join(outputs[:4])}{' …' if len(outputs) > 4 else ''}")
 

@@ -31,7 +31,7 @@ from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
 from conceptlens.gig.distributed import FOLDER as JOBS
 from conceptlens.gig.distributed import decompose_in_processes
 from conceptlens.gig.document import About, Graph
-from conceptlens.gig.graph import Seen, build_graph
+from conceptlens.gig.graph import Known, Seen, build_graph
 from conceptlens.gig.held_out import HeldOut, a_share, held_out_file, main_outputs, most_held_out, surest
 from conceptlens.gig.names import with_names
 from conceptlens.gig.pages.drawing import strongest_path, svg
@@ -44,7 +44,7 @@ from conceptlens.gig.settings import Settings
 from conceptlens.gig.validation.robustness import Kept, attack, kept_concepts, noisy
 from conceptlens.gig.validation.trajectory import trajectory
 from conceptlens.gig.validation.validation import Validation, validate
-from conceptlens.gig.work import Work, check_predictions, find_concepts, layer_file, predictions, read_predictions
+from conceptlens.gig.work import Outputs, Work, check_predictions, find_concepts, layer_file, read_predictions
 from conceptlens.pages.markup import Html
 from conceptlens.runs.annotations import read_annotations
 from conceptlens.runs.folder import RunFolder
@@ -228,27 +228,28 @@ def _check_cost(work: Work, path: Path) -> None:
 
 
 def _stages(work: Work, run: RunFolder) -> Decomposed:
-    scores = _predictions(work, run)
+    scores, vectors = _outputs_and_samples(work, run)
     held = held_out_file(work, run.path, scores)
-    vectors, concepts = _concepts(work, run, held)
+    vectors = {layer: taken.without(held.numbers) for layer, taken in vectors.items()}
+    concepts = _concepts(work, run, vectors)
     samples = {layer: Sampled(taken.image, taken.position) for layer, taken in vectors.items()}
     cache = PictureCache(work.network, work.gallery, samples, concepts, work.settings.crops, rule=work.settings.rule)
-    main = main_outputs(work, scores)
+    known, main = Known(work.network, concepts), main_outputs(work, scores)
     groups = {output: _images_of(work, scores, output, work.settings.examples) for output in main}
     about: About = "class" if len(main) == 1 else "classes"
     names = work.model.outputs
     title = " and ".join(names[output] for output in main)
-    first = _graph(work, run, "graph", concepts, groups, about, f"{work.model.name}: {title}")
+    first = _graph(work, run, "graph", known, groups, about, f"{work.model.name}: {title}")
     cache.fill(first)
     links: list[tuple[str, str]] = []
     if "image" in work.settings.graphs:
-        links.append(_image_page(work, run, concepts, cache, scores, main[0]))
+        links.append(_image_page(work, run, known, cache, scores, main[0]))
     if "data" in work.settings.graphs:
-        links.append(_data_page(work, run, concepts, cache, scores))
+        links.append(_data_page(work, run, known, cache, scores))
     more: list[tuple[str, Html]] = []
-    more += _disturbed(work, run, concepts, cache, scores, main[0], links)
+    more += _disturbed(work, run, known, cache, scores, main[0], links)
     if work.settings.validate_on:
-        more.append(("Validation", validation_section(_validation(work, run, concepts, scores, main, held))))
+        more.append(("Validation", validation_section(_validation(work, run, known, scores, main, held))))
     more.append(("Trajectories of concepts", trajectory_section(_trajectories(first, vectors, cache))))
     keep_pictures(cache, first, run.path)
     first.write(run.path / "graph.json")
@@ -261,29 +262,31 @@ def _stages(work: Work, run: RunFolder) -> Decomposed:
     return Decomposed(run, run.path / PAGE, first, words)
 
 
-def _predictions(work: Work, run: RunFolder) -> Tensor:
-    """What the model says of every image, (N, outputs)."""
-    path = run.path / "outputs.safetensors"
-    if not path.exists():
-        outputs = check_predictions(work, predictions(work))
-        write_bytes(path, save({"outputs": outputs}))
-    return read_predictions(path, work, len(work.gallery))
-
-
-def _concepts(work: Work, run: RunFolder, held: HeldOut) -> tuple[dict[str, Samples], dict[str, LayerConcepts]]:
-    """Samples and concept vectors of every layer, without the images that are kept for validation."""
-    s = work.settings
-    concepts: dict[str, LayerConcepts] = {}
+def _outputs_and_samples(work: Work, run: RunFolder) -> tuple[Tensor, dict[str, Samples]]:
+    """What the model says of every image, (N, outputs), and samples of every layer, in one pass over the images."""
+    path, s = run.path / "outputs.safetensors", work.settings
+    scores = read_predictions(path, work, len(work.gallery)) if path.exists() else None
+    outputs = Outputs(work, range(len(work.gallery)))
     vectors = collect(
-        work.network, work.gallery, run.path / "samples", s.per_image, s.rule, s.seed, work.note, batch=work.batch_size
+        *(work.network, work.gallery, run.path / "samples", s.per_image, s.rule, s.seed, work.note),
+        batch=work.batch_size,
+        seen=outputs.add,
     )
-    vectors = {layer: taken.without(held.numbers) for layer, taken in vectors.items()}
+    if scores is None:
+        write_bytes(path, save({"outputs": check_predictions(work, outputs.whole())}))
+        scores = read_predictions(path, work, len(work.gallery))
+    return scores, vectors
+
+
+def _concepts(work: Work, run: RunFolder, vectors: Mapping[str, Samples]) -> dict[str, LayerConcepts]:
+    """Concept vectors of every layer."""
+    concepts: dict[str, LayerConcepts] = {}
     for layer, taken in vectors.items():
         path = layer_file(run.path, layer)
         if not path.exists():
             find_concepts(work, layer, taken).write(path)
         concepts[layer] = LayerConcepts.read(path).to(work.network.device)
-    return vectors, concepts
+    return concepts
 
 
 def _images_of(work: Work, scores: Tensor, output: int, most: int) -> list[Seen]:
@@ -292,13 +295,7 @@ def _images_of(work: Work, scores: Tensor, output: int, most: int) -> list[Seen]
 
 
 def _graph(
-    work: Work,
-    run: RunFolder,
-    name: str,
-    concepts: dict[str, LayerConcepts],
-    groups: dict[int, list[Seen]],
-    about: About,
-    title: str,
+    work: Work, run: RunFolder, name: str, known: Known, groups: dict[int, list[Seen]], about: About, title: str
 ) -> Graph:
     """A graph, read from its file where it was drawn before."""
     path = run.path / f"{name}.json"
@@ -306,7 +303,7 @@ def _graph(
         return Graph.read(path)
     graph = build_graph(
         work.network,
-        concepts,
+        known.coders,
         groups,
         work.model.outputs,
         about=about,
@@ -314,6 +311,7 @@ def _graph(
         model=work.model.name,
         how=work.how,
         note=work.note,
+        known=known,
     )
     graph.write(path)
     return graph
@@ -345,19 +343,15 @@ def _one_image(work: Work, scores: Tensor, output: int) -> tuple[int, list[int]]
 
 
 def _image_page(
-    work: Work, run: RunFolder, concepts: dict[str, LayerConcepts], cache: PictureCache, scores: Tensor, main: int
+    work: Work, run: RunFolder, known: Known, cache: PictureCache, scores: Tensor, main: int
 ) -> tuple[str, str]:
     number, outputs = _one_image(work, scores, main)
     title = f"{work.gallery.names[number]}: {work.model.outputs[outputs[0]]}"
-    graph = _graph(
-        work, run, "graph-image", concepts, {output: [work.seen(number)] for output in outputs}, "image", title
-    )
+    graph = _graph(work, run, "graph-image", known, {output: [work.seen(number)] for output in outputs}, "image", title)
     return "one image", _write_page(run, "graph-image", graph, cache)
 
 
-def _data_page(
-    work: Work, run: RunFolder, concepts: dict[str, LayerConcepts], cache: PictureCache, scores: Tensor
-) -> tuple[str, str]:
+def _data_page(work: Work, run: RunFolder, known: Known, cache: PictureCache, scores: Tensor) -> tuple[str, str]:
     if work.model.target == "probability":
         counts = torch.bincount(scores.argmax(1), minlength=len(work.model.outputs))
         outputs = [n for n in counts.argsort(descending=True, stable=True)[:OF_THE_DATA].tolist() if counts[n] > 0]
@@ -365,14 +359,14 @@ def _data_page(
         outputs = scores.float().std(0).argsort(descending=True, stable=True)[:OF_THE_DATA].tolist()
     few = max(1, work.settings.examples // 4)
     groups = {output: _images_of(work, scores, output, few) for output in outputs}
-    graph = _graph(work, run, "graph-data", concepts, groups, "data", f"{work.model.name}: the data")
+    graph = _graph(work, run, "graph-data", known, groups, "data", f"{work.model.name}: the data")
     return "the data", _write_page(run, "graph-data", graph, cache)
 
 
 def _disturbed(
     work: Work,
     run: RunFolder,
-    concepts: dict[str, LayerConcepts],
+    known: Known,
     cache: PictureCache,
     scores: Tensor,
     main: int,
@@ -396,7 +390,7 @@ def _disturbed(
         work.note(
             f"attack: {'reached' if attacked.reached else 'did not reach'} {s.attack}, l2 {attacked.distance:.2f}"
         )
-    unit = {layer: torch.nn.functional.normalize(own.vectors, dim=1) for layer, own in concepts.items()}
+    unit = {layer: torch.nn.functional.normalize(own.vectors, dim=1) for layer, own in known.coders.items()}
     sections = []
     for name, words, image in changed:
         pixels = work.model.prepare(image[None])[0]
@@ -405,8 +399,8 @@ def _disturbed(
         title = f"{work.gallery.names[number]} {words}: {work.model.outputs[now]}"
         groups = {output: [Seen(f"{work.gallery.names[number]} {words}", pixels)] for output in wanted}
         before = {output: [work.seen(number)] for output in wanted}
-        clean = _graph(work, run, f"graph-{name}-before", concepts, before, _about(wanted), "before")
-        graph = _graph(work, run, f"graph-{name}", concepts, groups, _about(wanted), title)
+        clean = _graph(work, run, f"graph-{name}-before", known, before, _about(wanted), "before")
+        graph = _graph(work, run, f"graph-{name}", known, groups, _about(wanted), title)
         kept: list[Kept] = kept_concepts(clean, graph, unit)
         shown = (image.clamp(0, 1) * 255).round().byte().permute(1, 2, 0).cpu().numpy()
         pictures = {f"{work.gallery.names[number]} {words}": Image.fromarray(shown)}
@@ -421,9 +415,7 @@ def _about(outputs: list[int]) -> About:
     return "image" if len(outputs) == 1 else "classes"
 
 
-def _validation(
-    work: Work, run: RunFolder, concepts: dict[str, LayerConcepts], scores: Tensor, main: list[int], held: HeldOut
-) -> Validation:
+def _validation(work: Work, run: RunFolder, known: Known, scores: Tensor, main: list[int], held: HeldOut) -> Validation:
     path = run.path / "validation.json"
     if not path.exists():
         images: list[tuple[Seen, int]] = []
@@ -431,7 +423,7 @@ def _validation(
             numbers = held.of(output) or surest(work, scores, output)[: a_share(work, main)]
             images += [(work.seen(number), output) for number in numbers]
         kind = work.settings.target or work.model.target
-        found = validate(work.network, concepts, images, target=kind, shown=work.model.target, note=work.note)
+        found = validate(work.network, known.coders, images, target=kind, shown=work.model.target, note=work.note)
         found.model_copy(update={"held_out": all(held.of(output) for output in main)}).write(path)
     return Validation.read(path)
 

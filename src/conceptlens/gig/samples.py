@@ -125,6 +125,7 @@ def collect(
     dtype: Dtype = "float16",
     share: tuple[int, int] = (0, 1),
     batch: int = BATCH,
+    seen: Callable[[list[int], Tensor], object] = lambda numbers, outputs: None,
 ) -> dict[str, Samples]:
     """Sample every layer of every image; shards that are there are kept.
 
@@ -141,6 +142,8 @@ def collect(
         dtype: In which vectors are kept.
         share: This process's number and how many there are; each makes its part of the shards.
         batch: Images at a time.
+        seen: Given the numbers of images and the model's outputs (B, classes) for them, which come on the way; not of
+            shards that were there.
 
     Returns:
         Samples of each layer; empty if other processes still have shards to make.
@@ -155,18 +158,20 @@ def collect(
     if len(images) == 0:
         raise UserError("Samples: there are no images.")
     _begin(folder, _made_of(network, images, per_image, rule, seed, targets, field_side, dtype))
-    shards = [range(start, min(start + SHARD, len(images))) for start in range(0, len(images), SHARD)]
+    shards = shards_of(len(images))
     files = [folder / f"{shard.start:08d}.safetensors" for shard in shards]
     _check_disk(
         network, folder, per_image, field_side, dtype, [s for s, f in zip(shards, files, strict=True) if not f.exists()]
     )
-    for shard, file in list(zip(shards, files, strict=True))[share[0] :: share[1]]:
+    for shard in shards_of(len(images), share):
+        file = files[shard.start // SHARD]
         if file.exists():
             continue
         parts: dict[str, list[Tensor]] = {}
         for some, pixels in images.batches(batch, list(shard)):
             chosen = None if targets is None else torch.tensor([targets[number] for number in some])
-            drawn = _draw(network, pixels, some, chosen, per_image, rule, seed, field_side)
+            drawn, outputs = _draw(network, pixels, some, chosen, per_image, rule, seed, field_side)
+            seen(some, outputs)
             for name, value in drawn.items():
                 parts.setdefault(name, []).append(value)
         write_bytes(file, save({name: _kept(name, torch.cat(values), dtype) for name, values in parts.items()}))
@@ -174,6 +179,11 @@ def collect(
     if not all(file.exists() for file in files):
         return {}
     return {layer: _samples(layer, files) for layer in network.layers}
+
+
+def shards_of(images: int, share: tuple[int, int] = (0, 1)) -> list[range]:
+    """Numbers of the images in each shard, or in those that one of several processes makes."""
+    return [range(start, min(start + SHARD, images)) for start in range(0, images, SHARD)][share[0] :: share[1]]
 
 
 def _draw(
@@ -185,8 +195,8 @@ def _draw(
     rule: Rule,
     seed: int,
     field_side: int,
-) -> dict[str, Tensor]:
-    """Samples of a batch, all layers: one forward pass, one backward pass, and one more for each receptive field."""
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Samples of a batch, all layers, and its outputs: one forward pass, one backward pass, one for each field."""
     layers = list(network.layers)
     graph = Graph(network, pixels, layers, rule)
     wanted = graph.logits.argmax(1) if targets is None else targets.to(graph.logits.device)
@@ -207,7 +217,7 @@ def _draw(
             f"contribution {layer}": shares[layer].detach().cpu()[rows, chosen].flatten().float(),
             f"field {layer}": torch.stack(maps, 1).flatten(0, 1) if maps else torch.empty(0, dtype=torch.uint8),
         }
-    return found
+    return found, graph.logits.detach()
 
 
 def _positions(shares: Tensor, prefix: int, number: int, seed: tuple[int, int], images: list[int]) -> Tensor:

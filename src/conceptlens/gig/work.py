@@ -109,26 +109,42 @@ def some_blocks(model: LoadedModel) -> list[str]:
     return [names[round((place + 1) * len(names) / LAYERS) - 1] for place in range(LAYERS)]
 
 
-def predictions(work: Work, numbers: Sequence[int] | None = None) -> Tensor:
-    """What the model says of every image, or of some, (N, outputs)."""
-    rows = []
-    small = torch.float16 if len(work.gallery) * len(work.model.outputs) > MOST_OUTPUTS else torch.float32
-    for some, pixels in work.gallery.batches(work.batch_size, numbers):
-        rows.append(work.network.logits(pixels).float().cpu().to(small))
-        if (some[-1] + 1) % 256 < work.batch_size:
-            work.note(f"predictions: {some[-1] + 1} of {len(work.gallery)} images")
-    return torch.cat(rows)
+class Outputs:
+    """What the model says of images, (N, outputs), put together from batches."""
+
+    def __init__(self, work: Work, numbers: Sequence[int]) -> None:
+        small = torch.float16 if len(work.gallery) * len(work.model.outputs) > MOST_OUTPUTS else torch.float32
+        self.work = work
+        self._row = {number: row for row, number in enumerate(numbers)}
+        self._values = torch.zeros(len(numbers), len(work.model.outputs), dtype=small)
+
+    def add(self, numbers: Sequence[int], outputs: Tensor) -> None:
+        """Outputs (B, outputs) of some images."""
+        self._values[[self._row.pop(number) for number in numbers]] = _finite(self.work, outputs.cpu()).to(self._values)
+
+    def whole(self) -> Tensor:
+        """All of them, in order; images that no batch held pass the model now."""
+        missing = list(self._row)
+        for some, pixels in self.work.gallery.batches(self.work.batch_size, missing) if missing else ():
+            self.add(some, self.work.network.logits(pixels))
+            if (some[-1] + 1) % 256 < self.work.batch_size:
+                self.work.note(f"outputs: {some[-1] + 1} of {len(self.work.gallery)} images")
+        return self._values
 
 
 def check_predictions(work: Work, outputs: Tensor) -> Tensor:
     """Outputs in which there is something to explain."""
-    if not outputs.isfinite().all():
-        raise UserError(f"{work.model.name} returns values that are not finite. Check that its weights are loaded.")
-    if len(outputs) > 1 and not bool((outputs - outputs[0]).any()):
+    if len(_finite(work, outputs)) > 1 and not bool((outputs - outputs[0]).any()):
         raise UserError(
             f"{work.model.name} has exactly the same outputs for all {len(outputs)} images: its features are "
             "constant, and there are no concepts to find. Check its weights and whether the images differ."
         )
+    return outputs
+
+
+def _finite(work: Work, outputs: Tensor) -> Tensor:
+    if not outputs.isfinite().all():
+        raise UserError(f"{work.model.name} returns values that are not finite. Check that its weights are loaded.")
     return outputs
 
 

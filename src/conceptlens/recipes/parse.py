@@ -335,6 +335,11 @@ def _check_keys(tree: Tree, known: frozenset[str], where: str) -> None:
         section, _, name = key.rpartition(".")
         if section and section not in known:
             continue  # its section is reported
+        if section and not any(other.startswith(f"{section}.") for other in known):
+            raise UserError(
+                f"{where}: {section}: expected one value, found a section with the key {name!r}. Write "
+                f"`{section}: VALUE`."
+            )
         if name in RENAMED_KEYS:
             raise UserError(f"{where}: the key {name!r} is called {RENAMED_KEYS[name]!r} since version 0.2.")
         elsewhere = sorted(other for other in known if other.rpartition(".")[2] == name)

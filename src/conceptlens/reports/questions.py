@@ -89,6 +89,11 @@ def how_good(material: Material) -> list[str]:
         if "concept" not in material.metrics:  # a black box itself
             bar = f"a linear classifier on the encoder's image vectors ({percent(other)})"
         lines.append(f"Its balanced accuracy is {verdict} that of {bar}.")
+    if (limit := _limit(material)) is not None:
+        lines.append(
+            f"Its concepts limit it: with all of their labels right, a class head has a balanced accuracy of "
+            f"{percent(limit)}."
+        )
     spread = [fold.get("class.balanced_accuracy") for fold in material.metrics.get("per_fold", [])]
     known = [value for value in spread if value is not None]
     if known:
@@ -99,6 +104,13 @@ def how_good(material: Material) -> list[str]:
             f"independent: {names(recalls)}."
         )
     return lines
+
+
+def _limit(material: Material) -> float | None:
+    """What the true concept labels allow, where a black box is better: the concepts do not say enough of the class."""
+    allowed, other = material.number("ceiling.balanced_accuracy"), material.number("black_box.balanced_accuracy")
+    limited = "concept" in material.metrics and allowed is not None and other is not None and allowed < other
+    return allowed if limited else None
 
 
 def _recalls(material: Material) -> Iterator[str]:
@@ -180,6 +192,12 @@ def next_steps(material: Material) -> Iterator[str]:
     """The most useful things to do now."""
     if "concept" not in material.metrics:
         yield "Name concepts (`conceptlens concepts draft`), label some images (`conceptlens label`), train with them."
+    if _limit(material) is not None:
+        yield (
+            "Describe what tells the classes apart with further concepts (`conceptlens concepts draft`, `conceptlens "
+            "label`). Until then a `black-box` is right more often; evidence-cbm's `method.residual: true` lets the "
+            "class read the image past the concepts, and every report says so."
+        )
     at_chance = value_of(material.metrics, "concept.groups_at_chance.names") or []
     if at_chance:
         yield f"Label more images of, or leave out, what it cannot read yet: {names(at_chance)} (`conceptlens label`)."

@@ -65,7 +65,12 @@ def written(
             "true answers (88.0%) is lower than with the model's own answers written back (90.0%)",
         ),
         (written(below=0.014), None),
-        (written(below=0.016), "is 1.6 points below"),
+        (
+            written(below=0.016),
+            "is 1.6 points below what the true concepts allow "
+            "(0.6 to 2.6: the images are too few to be sure that it is more than 1.5). Accuracy",
+        ),
+        (written(below=0.03), "is 3.0 points below what the true concepts allow. Accuracy"),  # its interval is above
         (written(cost=0.011), None),
         (written(cost=0.01), "wrong answers do not lower the accuracy (89.0%)"),
         (written(cost=-0.1), "wrong answers do not lower the accuracy"),

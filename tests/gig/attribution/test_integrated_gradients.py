@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from conceptlens.core.errors import UserError
-from conceptlens.gig.attribution.integrated_gradients import contributions
+from conceptlens.gig.attribution.integrated_gradients import Contributions, contributions
 from conceptlens.gig.attribution.targets import between, to_classes, to_concepts
 from conceptlens.gig.dictionaries.coded import Coded, coded
 from tests.gig.standin import StandIn, image
@@ -106,12 +106,24 @@ def test_steps_follow_the_completeness_error() -> None:
     layer = layer_of(network, picture)
     read = to_classes(between(network, "one", None, picture), [0, 1, 2])
     few = contributions(read, layer, steps=2)
-    found = contributions(read, layer, tolerance=5e-3)
-    assert (found.completeness_error <= 5e-3).all()
+    found = contributions(read, layer, tolerance=1e-3)
+    assert (found.completeness_error <= 1e-3).all()
     assert few.completeness_error.max() > 5e-3
     assert torch.allclose(found.total.sum(1), found.end - found.start, rtol=5e-3)
     strict = contributions(read, layer, tolerance=0.0, most=16)
     assert strict.steps.tolist() == [16, 16, 16]
+
+
+def test_completeness_error_by_hand() -> None:
+    def error(at: list[float], end: float) -> float:
+        values = [torch.tensor([value]) for value in (0.0, end, end)]
+        found = Contributions(torch.arange(len(at)), torch.tensor([[at]]), *values, torch.tensor([8]))
+        return found.completeness_error.item()
+
+    assert error([0.5, 0.5], 0.98) == pytest.approx(0.02, rel=1e-3)  # nothing is taken away
+    assert error([0.6, -0.4], 0.21) == pytest.approx(0.01, rel=1e-3)  # of all that is added and taken away
+    assert error([0.5, -0.49], 0.011) == pytest.approx(0.001 / 0.11, rel=1e-3)  # of ten times the sum
+    assert error([0.5, -0.5], 0.0) == 0
 
 
 def test_steps_go_where_the_target_changes() -> None:

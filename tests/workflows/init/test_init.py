@@ -611,6 +611,40 @@ def test_marks_of_which_an_image_may_have_two_are_no_class() -> None:
     assert marked_class({"red": columns["red"], "blue": columns["blue"]}, None)[0] == []
 
 
+def test_a_folder_for_each_patient_within_that_of_the_class(tmp_path: Path) -> None:
+    for n in range(60):
+        photo(tmp_path / "us" / ("Benign", "Malignant")[n // 30] / f"P{n // 3:03d}" / f"{n % 3}.png", n)
+    setup = init_folder(tmp_path / "us", out=tmp_path / "setup")
+    assert setup.check.classes == {"Benign": 30, "Malignant": 30}
+    assert "What belongs together is 'folder' (20 of them), by numbered folders within" in "\n".join(setup.assumed)
+    assert "group_column: folder" in setup.recipe.read_text()
+    for n in range(60):  # grades of two hospitals are no patients
+        photo(tmp_path / "eyes" / "AB"[n // 30] / f"grade {n % 3}" / f"{n}.png", n)
+    setup = init_folder(tmp_path / "eyes", out=tmp_path / "other")
+    assert setup.check.classes == {"grade 0": 20, "grade 1": 20, "grade 2": 20}
+
+
+def test_classes_that_only_the_names_of_files_say(tmp_path: Path) -> None:
+    for n in range(24):
+        photo(tmp_path / "us" / f"{('benign', 'malignant')[n % 2]} ({n}).png", n)
+        photo(tmp_path / "trip" / f"{('IMG', 'holiday')[n % 2]}_{n}.png", n)
+    setup = init_folder(tmp_path / "us", out=tmp_path / "setup")
+    assert setup.check.classes == {"benign": 12, "malignant": 12}
+    assert "An image's name begins with its class" in setup.assumed[0]
+    with pytest.raises(UserError, match="no class of any"):
+        init_folder(tmp_path / "trip", out=tmp_path / "other")  # a camera's names are no classes
+
+
+def test_a_diagnosis_rather_than_how_it_was_made() -> None:
+    cells = {"Histology": ["histo", "follow-up"] * 10, "Diagnosis (final)": ["nevus"] * 10 + ["melanoma"] * 10}
+    roles = {role.name: role.role for role in column_roles(cells)}
+    assert roles == {"Histology": "metadata", "Diagnosis (final)": "class"}
+    assert [role.role for role in column_roles({"dx_type": cells["Histology"], "dx": cells["Diagnosis (final)"]})] == [
+        "metadata",
+        "class",
+    ]
+
+
 def test_classes_in_words_rather_than_in_numbers() -> None:
     columns = {
         "class label": ["1", "2"] * 4,

@@ -213,6 +213,10 @@ def test_the_forecast_continues_the_curve() -> None:
     assert [each.more for each in ahead] == [50]
     assert now is not None
     assert now <= ahead[0].accuracy <= 1
+    assert [each.more for each in forecast(features[:80], labels[:80], concepts, units[:80])[1]] == [
+        20
+    ]  # all that is left
+    assert forecast(features[:60], labels[:60], concepts, units[:60])[1] == []
     few = np.where(np.arange(120)[:, None] < 30, labels, -1)
     assert forecast(features, few, concepts, units) == (None, [])
     patients = np.repeat(np.arange(30), 8)  # whose labels are random, and whose images are alike

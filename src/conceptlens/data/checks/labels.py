@@ -145,7 +145,8 @@ def concept_findings(source: DataSource, concepts: ConceptSet) -> Iterator[Findi
     if best is not None and best < ENOUGH:
         message = (
             f"The concept labels do not tell the classes apart: with all of them right, the balanced accuracy of the "
-            f"class is {best:.1%} at most. Label further concepts, or compare with method: black-box."
+            f"class is {best:.1%} at most. Label further concepts, or compare with method: black-box. evidence-cbm's "
+            "method.residual: true lets the class read the image past the concepts: a declared bypass."
         )
         yield Finding("warning", "few-concepts", message, len(concepts.groups))
 

@@ -18,6 +18,7 @@ from conceptlens.runs.readout import Floats, Indices, Readout
 from conceptlens.stats.estimates import Bootstrap, Estimate
 
 MARGIN = 0.015  # accuracy that true answers may lack to the ceiling
+TOO_FEW = f"the images are too few to be sure that it is more than {100 * MARGIN:g}"
 
 
 class Written(Part):
@@ -42,10 +43,12 @@ class Written(Part):
                 f"accuracy with true answers ({percent(self.truth)}) is lower than with the model's own answers "
                 f"written back ({percent(self.sham)})"
             )
-        if (self.ceiling_less_truth.value or 0) > MARGIN:
+        missing = self.ceiling_less_truth
+        if (missing.value or 0) > MARGIN:
+            few = missing.interval is not None and missing.interval[0] <= MARGIN
             found.append(
-                f"accuracy with true answers ({percent(self.truth)}) is "
-                f"{100 * (self.ceiling_less_truth.value or 0):.1f} points below what the true concepts allow"
+                f"accuracy with true answers ({percent(self.truth)}) is {100 * (missing.value or 0):.1f} points below "
+                "what the true concepts allow" + (f" ({_interval(missing)}: {TOO_FEW})" if few else "")
             )
         lost = self.untouched_less_wrong
         surely = lost.value if lost.low is None else lost.low
@@ -147,6 +150,10 @@ def judge(
             f"{'a pass' if chosen.findings else 'a finding'}."
         )
     return Verdict(outcome="finding" if chosen.findings else "pass", reason=reason)
+
+
+def _interval(estimate: Estimate) -> str:
+    return " to ".join(f"{100 * end:.1f}" for end in estimate.interval or ())
 
 
 def percent(estimate: Estimate) -> str:

@@ -16,6 +16,7 @@ Eq. 3 starts the path at 0 and Eq. 9 adds μ_BN to the reconstruction. `path="sh
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -31,8 +32,10 @@ Read = Callable[[Tensor], Tensor]  # features (S, P, C) → values of the target
 Steps = npt.NDArray[np.float64]
 
 TOLERANCE = 0.01  # of the completeness error
-FIRST, MOST = 8, 256  # steps
-LOOK = 64  # points of the path at which targets are looked at, to see where they change
+FIRST, MOST = 16, 256  # steps
+LOOK = 16  # pieces of the path on which targets are looked at, to see where they change
+CLOSER = 3  # times that a piece with much of the change is looked at more closely
+CANCELED = 10  # times the sum of contributions; where they add and take away more, they nearly cancel
 PIECE = 2  # steps on each piece of the path
 AT_ONCE = 16  # steps in one batch: the memory of a backward pass grows with them
 
@@ -60,10 +63,15 @@ class Contributions:
 
     @property
     def completeness_error(self) -> Tensor:
-        """(T,) `missed` as a share of |f(X̃) − f(β)|, or of a thousandth of all contributions where that is larger."""
+        """(T,) `missed` as a share of all that concepts add and take away, or of ten times f(X̃) − f(β) if that is less.
+
+        Shares and edges of a graph are read against all that is added and taken away. As a share of the sum alone, an
+        error that nobody can see would be large where contributions nearly cancel.
+        """
         size = self.at.double().sum(1).abs().sum(1)
         change = (self.end - self.start).double().abs()
-        return self.missed / torch.maximum(change, 1e-3 * size).clamp_min(torch.finfo(torch.float32).tiny)
+        scale = torch.maximum(torch.minimum(size, CANCELED * change), torch.maximum(change, 1e-3 * size))
+        return self.missed / scale.clamp_min(torch.finfo(torch.float32).tiny)
 
     @property
     def residual(self) -> Tensor:
@@ -93,7 +101,7 @@ def contributions(
         read: From features (S, P, C) to the targets (S, T); see `targets`.
         layer: The layer, coded.
         steps: Steps of the integral (Gauss-Legendre); by default as few as keep the completeness error below
-            `tolerance`: they are doubled from 8 on, for the targets that still need it, and put where these change.
+            `tolerance`: they are put where the targets change, and doubled from 16 on for those that still need it.
         tolerance: Of the completeness error.
         most: At most so many steps.
         path: From β to UVᵀ + β (`shifted`), or from 0 to UVᵀ (`printed`).
@@ -116,9 +124,9 @@ def contributions(
     needed = torch.zeros(len(start), dtype=torch.int64)
     open_ = list(range(len(start)))
     now = steps or min(FIRST, most)
-    points = _gauss_legendre(now)
-    path_values: Tensor | None = None
+    looked = None if steps else _look(read, part, base, (start, end), at_once)
     while open_:
+        points = _where_it_changes(*looked, open_, now) if looked else _gauss_legendre(now)
         gradients = _mean_gradients(read, part, base, points, open_, at_once)
         at[open_] = layer.u * (gradients @ layer.vectors.T)
         needed[open_] = now
@@ -127,9 +135,6 @@ def contributions(
         error = Contributions(layer.concepts, at, start, end, whole, needed).completeness_error
         open_ = [target for target in open_ if error[target] > tolerance]
         now = min(2 * now, most)
-        if open_:
-            path_values = _values(read, part, base, at_once) if path_values is None else path_values
-            points = _where_it_changes(path_values[:, open_], now)
     return Contributions(layer.concepts, at, start, end, whole, needed)
 
 
@@ -170,25 +175,46 @@ def _gauss_legendre(steps: int) -> tuple[Steps, Steps]:
     return (1 + points) / 2, weights / 2
 
 
-def _values(read: Read, part: Tensor, base: Tensor, at_once: int) -> Tensor:
-    """The targets at evenly spread points of the path, (LOOK + 1, T): forward passes, which cost little."""
-    alphas = torch.linspace(0, 1, LOOK + 1).to(part)
-    with torch.no_grad():
-        return torch.cat([read(base + some[:, None, None] * part) for some in torch.split(alphas, at_once)])
+def _look(
+    read: Read, part: Tensor, base: Tensor, ends: tuple[Tensor, Tensor], at_once: int
+) -> tuple[list[float], Steps]:
+    """The targets along the path: places from 0 to 1, and values (places, T). Forward passes alone, which cost little.
 
-
-def _where_it_changes(values: Tensor, steps: int) -> tuple[Steps, Steps]:
-    """Points and weights on [0, 1], close together where the targets change.
-
-    A probability may go from 0 to 1 within a hundredth of the path, where evenly spread points hardly look. The values
-    along the path (LOOK + 1, T) say where; [0, 1] is cut into pieces over which the targets change by the same amount,
-    half of it counted evenly, with two points each.
+    A probability may go from 0 to 1 within a hundredth of the path: pieces with much of a target's change are halved.
     """
-    change = values.double().diff(dim=0).abs().cpu().numpy()  # (LOOK, T)
-    share = (change / np.maximum(change.sum(0), np.finfo(np.float64).tiny)).mean(1)
-    mass = np.concatenate([[0.0], np.cumsum(0.5 * share + 0.5 / LOOK)])
+    values = {0.0: ends[0], 1.0: ends[1]}
+    new = [number / LOOK for number in range(1, LOOK)]
+    for _ in range(CLOSER + 1):
+        alphas = torch.tensor(new, dtype=torch.float64).to(part)
+        with torch.no_grad():
+            rows = [row for some in torch.split(alphas, at_once) for row in read(base + some[:, None, None] * part)]
+        values |= zip(new, rows, strict=True)
+        places = sorted(values)
+        found = torch.stack([values[place] for place in places]).double().cpu().numpy()
+        much = (_shares(found) > 2 / LOOK).any(axis=1).tolist()
+        new = [(low + high) / 2 for (low, high), more in zip(pairwise(places), much, strict=True) if more]
+        if not new:
+            break
+    return places, found
+
+
+def _shares(values: Steps) -> Steps:
+    """Of the change of each target, the share on each piece (pieces, T)."""
+    change = np.abs(np.diff(values, axis=0))
+    shares: Steps = change / np.maximum(change.sum(0), np.finfo(np.float64).tiny)
+    return shares
+
+
+def _where_it_changes(places: list[float], values: Steps, targets: list[int], steps: int) -> tuple[Steps, Steps]:
+    """Points and weights on [0, 1], close together where some targets change.
+
+    [0, 1] is cut into pieces over which these change by the same amount, half of it counted evenly, with two points
+    each.
+    """
+    density = 0.5 * _shares(values[:, targets]).mean(1) + 0.5 * np.diff(places)
+    mass = np.concatenate([[0.0], np.cumsum(density)])
     pieces = max(1, steps // PIECE)
-    cuts = np.interp(np.linspace(0, mass[-1], pieces + 1), mass, np.linspace(0, 1, LOOK + 1))
+    cuts = np.interp(np.linspace(0, mass[-1], pieces + 1), mass, places)
     cuts[0], cuts[-1] = 0.0, 1.0
     points, weights = _gauss_legendre(min(PIECE, steps))
     width = np.diff(cuts)[:, None]

@@ -41,8 +41,9 @@ def by_gig(read: Read, layer: Coded, seed: int) -> Tensor:
 
 
 def by_chance(read: Read, layer: Coded, seed: int) -> Tensor:
+    """One order for all targets, so that its curves cost what those of one target cost."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.rand(_targets(read, layer), len(layer.concepts), generator=generator).to(layer.u)
+    return torch.rand(len(layer.concepts), generator=generator).to(layer.u).expand(_targets(read, layer), -1)
 
 
 def by_gradient(read: Read, layer: Coded, seed: int) -> Tensor:

@@ -75,8 +75,9 @@ def _summary(graph: Graph) -> str:
     words = " ← ".join(node.name if node.layer is None else f"{node.layer} {node.name}" for node in way)
     images = f"{len(graph.images)} image{'s' * (len(graph.images) != 1)}"
     return (
-        f"{graph.model}, {images}. The strongest path: {words}. The sum of contributions differs from what it must "
-        f"add up to by {percent(errors.mean, 2)} on average, and by {percent(errors.worst, 1)} at most."
+        f"{graph.model}, {images}. The strongest path: {words}. The sum of contributions misses what it must be by "
+        f"{percent(errors.mean, 2)} of all that concepts add and take away on average, and by "
+        f"{percent(errors.worst, 1)} at most."
     )
 
 

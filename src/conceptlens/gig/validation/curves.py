@@ -79,12 +79,17 @@ def concept_curves(read: Read, layer: Coded, scores: Tensor, *, points: int = PO
         scores: (T, A) importance of each active concept for each target.
         points: On the x axis.
     """
-    curves: list[list[Tensor]] = [[], []]
-    for target, score in enumerate(scores):
-        order = torch.sort(score, descending=True, stable=True).indices
-        for kind, rows in enumerate(curves):
-            rows.append(_values(read, layer, kept(order, points, deletion=kind == 1))[:, target])
-    insertion, deletion = (torch.stack(rows) for rows in curves)
+    alike: dict[tuple[int, ...], list[int]] = {}  # order → its targets: one pass serves them all
+    for target, order in enumerate(torch.sort(scores, dim=1, descending=True, stable=True).indices.tolist()):
+        alike.setdefault(tuple(order), []).append(target)
+    insertion, deletion = scores.new_empty(2, len(scores), points)
+    for order, targets in alike.items():
+        inward, outward = (
+            kept(torch.tensor(order, device=scores.device), points, deletion=way) for way in (False, True)
+        )
+        values = _values(read, layer, torch.cat([inward, outward[1:-1]]))[:, targets].T.to(scores)
+        insertion[targets] = values[:, :points]  # its ends, without concepts and with all, are those of the other way
+        deletion[targets] = torch.cat([values[:, points - 1 : points], values[:, points:], values[:, :1]], 1)
     return Curves(insertion, deletion)
 
 

@@ -9,11 +9,11 @@ from torch import Tensor
 from conceptlens.core.documents import Document, Part
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.core.progress import Note
-from conceptlens.gig.attribution.integrated_gradients import Read, contributions
+from conceptlens.gig.attribution.integrated_gradients import Read
 from conceptlens.gig.attribution.orders import ORDERS, Order
 from conceptlens.gig.attribution.targets import TargetKind, between, to_classes, to_concepts
 from conceptlens.gig.dictionaries.coded import Coded
-from conceptlens.gig.graph import Coder, Cut, Seen
+from conceptlens.gig.graph import Coder, Cut, Drawn, Known, Seen
 from conceptlens.gig.means import top
 from conceptlens.gig.validation.curves import POINTS, Curves, concept_curves, projection_read
 
@@ -145,6 +145,7 @@ def class_curves(
     shown: TargetKind = "probability",
     points: int = POINTS,
     seed: int = 0,
+    known: Known | None = None,
 ) -> LayerCurves:
     """C-Insertion and C-Deletion of images with the class each is judged by.
 
@@ -158,11 +159,15 @@ def class_curves(
         shown: What the curves are of; `logit` where outputs are not classes that exclude each other.
         points: On the x axis.
         seed: Of random orders.
+        known: What was computed of these images.
     """
-    ways = _chosen(orders)
+    ways, known = _chosen(orders), known or Known(network, {layer: coder})
     found: dict[str, list[Curves]] = {name: [] for name in ways}
     for number, (seen, output) in enumerate(images):
-        code = coder.code(network.features(seen.pixels[None], layer)[0])
+        code = known.code(layer, seen)
+        if "gig" in ways:
+            gig = known.to_output(layer, seen, output, Drawn(target=target)).total
+            ways["gig"] = lambda read, layer, seed, gig=gig: gig  # type: ignore[misc]
         onward = between(network, layer, None, seen.pixels)
         ranked, asked = to_classes(onward, [output], target), to_classes(onward, [output], shown)
         for name, curves in _run_orders(ranked, asked, code, ways, points, seed + 1000 * number).items():
@@ -181,20 +186,20 @@ def layer_curves(
     target: TargetKind = "probability",
     points: int = POINTS,
     seed: int = 0,
+    known: Known | None = None,
 ) -> LayerCurves:
     """Inter-layer insertion and deletion: the projection score of the concepts of a later layer that matter most."""
-    ways = _chosen(orders)
+    ways, known = _chosen(orders), known or Known(network, dict([below, above]))
     found: dict[str, list[Curves]] = {name: [] for name in ways}
     targets = 0
     for number, (seen, output) in enumerate(images):
-        later = above[1].code(network.features(seen.pixels[None], above[0])[0])
-        to_class = to_classes(between(network, above[0], None, seen.pixels), [output], target)
-        first = top(contributions(to_class, later).total[0], concepts)
+        later = known.code(above[0], seen)
+        first = top(known.to_output(above[0], seen, output, Drawn(target=target)).total[0], concepts)
         if not first:
             continue
         targets += len(first)
         vectors = later.vectors[first]
-        code = below[1].code(network.features(seen.pixels[None], below[0])[0])
+        code = known.code(below[0], seen)
         onward = between(network, below[0], above[0], seen.pixels)
         shown = projection_read(onward, code, vectors)
         for name, curves in _run_orders(
@@ -206,11 +211,12 @@ def layer_curves(
     return LayerCurves(layer=below[0], to=above[0], images=len(images), targets=targets, orders=_mean_curves(found))
 
 
-def agreement(network: Cut, layer: str, coder: Coder, images: Sequence[Seen]) -> Agreement:
+def agreement(network: Cut, layer: str, coder: Coder, images: Sequence[Seen], known: Known | None = None) -> Agreement:
     """Class agreement and KL divergence of reconstructions, with how sparse and how close they are."""
     same = divergence = relative = zeros = 0.0
+    known = known or Known(network, {layer: coder})
     for seen in images:
-        code = coder.code(network.features(seen.pixels[None], layer)[0])
+        code = known.code(layer, seen)
         with torch.no_grad():
             onward = between(network, layer, None, seen.pixels)
             true, made = onward(torch.stack([code.features, code.approximation])).double().log_softmax(-1)
@@ -298,15 +304,23 @@ def validate(
     note: Note = lambda text: None,
 ) -> Validation:
     """All curves of a network's layers on some images, each with the class it is judged by."""
-    layers = list(coders)
+    layers, known = list(coders), Known(network, coders)
     classes, pairs, agree = [], [], []
     for layer in layers:
         classes.append(
             class_curves(
-                network, layer, coders[layer], images, orders=orders, target=target, shown=shown, points=points
+                network,
+                layer,
+                coders[layer],
+                images,
+                orders=orders,
+                target=target,
+                shown=shown,
+                points=points,
+                known=known,
             )
         )
-        agree.append(agreement(network, layer, coders[layer], [seen for seen, _ in images]))
+        agree.append(agreement(network, layer, coders[layer], [seen for seen, _ in images], known))
         gig = next(row for row in classes[-1].orders if row.order == "gig")
         note(f"{layer}: insertion − deletion {gig.difference:.3f}, {gig.over_random:.3f} above random order")
     for below, above in pairwise(layers):
@@ -319,6 +333,7 @@ def validate(
                 orders=orders,
                 target=target,
                 points=points,
+                known=known,
             )
         )
         note(f"{below} → {above}: validated")

@@ -19,6 +19,7 @@ CLASS_WORDS = (
     *("grade", "pathology", "histology", "disease", "outcome", "species"),
     *("diagnose", "diagnostic", "diagnostico", "diagnosi", "klasse", "classe", "clase", "befund"),
 )
+CERTAIN = frozenset({"final", "confirmed", "definite", "definitive", "main", "primary"})  # which of several diagnoses
 PATIENT_WORDS = (
     *("patient", "subject", "participant", "person", "mrn", "pat", "pid"),
     *("patientin", "patienten", "patientennummer", "patientennr", "paciente", "paziente", "proband"),
@@ -137,8 +138,8 @@ def _values(cells: Cells) -> tuple[str, ...]:
 
 def _class_score(name: str) -> int:
     """How much a name sounds like the class: `dx` more than `dx_type`, whose last word is another."""
-    words = name_words(name)
-    if fold(name) in CLASS_WORDS:
+    words = [word for word in name_words(name) if word not in CERTAIN]
+    if fold(name) in CLASS_WORDS or (len(words) == 1 and words[0] in CLASS_WORDS):
         return 3
     return 2 if words and words[-1] in CLASS_WORDS else 1 if not set(words).isdisjoint(CLASS_WORDS) else 0
 
@@ -185,15 +186,17 @@ def _marked(name: str, cells: Cells) -> list[bool] | None:
 
 
 def _class_column(columns: Mapping[str, Cells], folders: Cells | None) -> str | None:
-    best, chosen = (False, 0), None
+    best, chosen = (False, 0, -len(CLASS_WORDS)), None
     for name, cells in columns.items():
         values = _values(cells)
         if not 2 <= len(values) <= min(MOST_CLASSES, len(cells) // 2) or group_word(name, cells):
             continue
         score = _class_score(name) + (3 if folders is not None and _same_division(cells, folders) else 0)
         known = 2 * sum(not is_missing(cell) for cell in cells) >= len(cells)
-        if score > 1 and (known, score) > best:
-            best, chosen = (known, score), name
+        words = [CLASS_WORDS.index(word) for word in name_words(name) if word in CLASS_WORDS]
+        rank = known, score, -min(words, default=len(CLASS_WORDS))  # a diagnosis rather than how it was made
+        if score > 1 and rank > best:
+            best, chosen = rank, name
     if chosen and not _has_words(columns[chosen]):  # a column may say in words what the numbers mean
         said = {name: cells for name, cells in columns.items() if _has_words(cells)}
         chosen = next((name for name, cells in said.items() if _same_division(cells, columns[chosen])), chosen)

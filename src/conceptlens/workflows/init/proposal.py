@@ -1,5 +1,6 @@
 """What is proposed for a folder: the rows of its table, the role of each column, and everything that was assumed."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from conceptlens.data.images.dicom import header_words
 from conceptlens.data.labels.words import fold, is_missing, yes_no
 from conceptlens.data.splits.names import split_of
 from conceptlens.workflows.init.columns import (
+    MOST_VALUES,
     ColumnRole,
     column_roles,
     group_word,
@@ -24,7 +26,11 @@ from conceptlens.workflows.init.columns import (
 from conceptlens.workflows.init.contents import PATIENT, Contents, Copies, find_copies, patients
 from conceptlens.workflows.init.tables import SERIES, ImageTable, read_tables, some
 
-CLASS, SPLIT, COPIES = "class", "split", "same picture"
+CLASS, SPLIT, COPIES, FOLDER = "class", "split", "same picture", "folder"
+FEW = 5  # images at least whose names begin alike, if that is a class
+CAMERA = frozenset(
+    {"img", "image", "im", "dsc", "dscn", "dscf", "pic", "photo", "scan", "case", "frame", "slice", "pxl"}
+)
 SMALL = 2000  # images up to which one split is too small to be believed, and folds are cheap
 FOLDS, FEWEST_FOLDS = 5, 3
 YOU_SAID = "as you said"
@@ -89,6 +95,11 @@ def propose(contents: Contents, ask: Ask, *, quiet: bool = True) -> Proposal:
 def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) -> Proposal:
     if table is None:
         folders = _class_folders(contents.images)
+        if folders is None and (words := _class_names(contents.images)) is not None:
+            role = ColumnRole(CLASS, "class", tuple(sorted(set(words))), reason="how the files' names begin")
+            proposal = Proposal(contents, contents.images, {CLASS: words}, {CLASS: role})
+            proposal.assumed.append("An image's name begins with its class; no table and no folders say it.")
+            return proposal
         if folders is None:
             there = counted(len(contents.images), "image")
             if contents.masks:
@@ -100,6 +111,14 @@ def _start(contents: Contents, table: ImageTable | None, said: Sequence[str]) ->
             )
         role = ColumnRole(CLASS, "class", tuple(sorted(set(folders))), reason="the folders")
         proposal = Proposal(contents, contents.images, {CLASS: folders}, {CLASS: role})
+        if _patient_folders(contents.images):
+            units = ["/".join(_folders_above(image)) for image in contents.images]
+            why = "numbered folders within those of the classes"
+            proposal.add(FOLDER, units, ColumnRole(FOLDER, "group", reason=why))
+            proposal.assumed.append(
+                "The folder above the numbered ones is an image's class; no table names the images."
+            )
+            return proposal
         proposal.assumed.append("The folder of an image is its class; no table names the images.")
         names = {PurePosixPath(image).parent.name: name for image, name in zip(contents.images, folders, strict=True)}
         changed = {name: usual for name, usual in names.items() if name != usual and fold(name) == fold(usual)}
@@ -159,12 +178,44 @@ def _shown(names: Sequence[str], count: int = 0) -> str:
     return ", ".join(names[:3]) + " …" * (max(count, len(names)) > 3)
 
 
+def _folders_above(image: str) -> tuple[str, ...]:
+    """The folders of an image, without those that say on which side of a split it is."""
+    return tuple(part for part in PurePosixPath(image).parts[:-1] if split_of(part) is None)
+
+
+def _patient_folders(images: Sequence[str]) -> bool:
+    """Whether a folder for each patient stands within that of the class: `benign/P012/1.png`.
+
+    Their names differ in a number alone, and they are too many for classes, or stand each within one class.
+    """
+    folders = {_folders_above(image) for image in images}
+    if min(map(len, folders), default=0) < 2:
+        return False
+    above, names = {fold(each[-2]) for each in folders}, {each[-1] for each in folders}
+    numbered = len({re.sub(r"\d+", "", name) for name in names}) == 1 and all(re.search(r"\d", name) for name in names)
+    many = len(names) > MOST_VALUES or (len(names) == len(folders) and len(folders) >= 3 * len(above))
+    return numbered and many and len(above) > 1
+
+
 def _class_folders(images: Sequence[str]) -> tuple[str, ...] | None:
     """The folder of each image that may be its class; None if there are not two of them with two images each."""
-    parents = [[part for part in PurePosixPath(image).parts[:-1] if split_of(part) is None] for image in images]
+    parents = [list(_folders_above(image)) for image in images]
+    if _patient_folders(images):
+        parents = [names[:-1] for names in parents]
     folders, _ = one_spelling([names[-1] if names else "" for names in parents])
     counts = Counter(folders)
     return folders if len(counts) > 1 and "" not in counts and min(counts.values()) > 1 else None
+
+
+def _class_names(images: Sequence[str]) -> tuple[str, ...] | None:
+    """What stands before the number in a file's name, if that may be its class: `benign (12).png`, `cat_003.jpg`."""
+    stems = [PurePosixPath(image).stem for image in images]
+    found = [re.match(r"[^\W\d_]{2,}(?:[ _-][^\W\d_]{2,})*(?=[\W_]*\d)", stem) for stem in stems]
+    words, _ = one_spelling([match.group() if match else "" for match in found])
+    counts = Counter(words)
+    camera = CAMERA.intersection(fold(word) for word in counts)
+    classes = 2 <= len(counts) <= MOST_VALUES and min(counts.values()) >= FEW
+    return words if classes and "" not in counts and not camera else None
 
 
 def _ask_class(proposal: Proposal, ask: Ask) -> None:

@@ -54,7 +54,7 @@ def concept_accuracy(
 def forecast(
     features: Floats, labels: npt.NDArray[np.int8], concepts: ConceptSet, units: Sequence[str], *, seed: int = 0
 ) -> tuple[float | None, list[Forecast]]:
-    """Accuracy now, and with more labels; None and nothing where there are too few to tell.
+    """Accuracy now, and with more of the images labeled; None and nothing where there are too few to tell.
 
     Args:
         features: (N, D) of all images.
@@ -79,7 +79,7 @@ def forecast(
     now = float(np.nanmean(values[:, -1]))
     left = len(features) - len(rows)
     ahead = []
-    for more in (number for number in MORE if number <= left or number == MORE[0]):
+    for more in [number for number in MORE if number <= left] or ([left] if left else []):
         told = [extrapolate(np.array(sizes), curve, len(rows) + more) for curve in values]
         accuracy = max(float(np.mean(told)), now)
         ahead.append(Forecast(more, accuracy, float(max(np.std(told), np.nanstd(values[:, -1])))))

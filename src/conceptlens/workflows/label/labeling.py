@@ -86,6 +86,8 @@ class LabelReport(ResultMixin):
         if self.accuracy is not None:
             lines.append(f"  concept accuracy with these labels: {self.accuracy:.2f} (a linear model, held out)")
         lines += [f"  with {f.more} more images: {f.accuracy:.2f} ± {f.spread:.2f}" for f in self.ahead]
+        if self.accuracy is not None and self.labeled == self.images:
+            lines.append("  every image has labels: only new images can bring more")
         if self.accuracy is None:
             lines.append("  from 40 labeled images on, an estimate says what more labels would bring")
         return "\n".join(lines)
