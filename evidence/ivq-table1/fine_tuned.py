@@ -140,6 +140,9 @@ def differences(rows: list[Row]) -> str:
 COLORS = ("#0072b2", "#0072b2", "#56b4e9", "#d55e00", "#cc79a7", "#e69f00", "#999999", "#f0e442", "#009e73", "#000000")
 
 
+LINES = {"ivq-cbm, no IVQ": "--", "evidence-cbm": ":", "mvp-cbm": "-."}
+
+
 def draw(rows: list[Row], out: Path) -> None:
     """Rank by epoch of every method (the paper's Figures 1, 4 and 5), a panel for each data set and measure."""
     panels = [(data, train) for train in TRAINED for data in DATA if chosen(rows, data, "ivq-cbm", train)]
@@ -155,7 +158,7 @@ def draw(rows: list[Row], out: Path) -> None:
                     continue
                 epochs = [point[0] for point in mine[0]["epoch_scores"]]
                 curve = np.mean([row["rank_by_epoch"][kind] for row in mine], 0)
-                style = {"color": COLORS[number % len(COLORS)], "ls": "--" if method == "ivq-cbm, no IVQ" else "-"}
+                style = {"color": COLORS[number % len(COLORS)], "ls": LINES.get(method, "-")}
                 names[name.replace("`", "").replace("… ", "ivq-cbm, ")] = panel.plot(epochs, curve, lw=1.5, **style)[0]
             panel.set(ylim=(0, None), xlabel="epoch", ylabel=f"{kind} rank")
             panel.set_title(f"{data}\n{TRAINED[train]}", fontsize=9)
