@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from masks import kept
 from sparsity_settings import MAKERS, PAPER_USED, TIMES
 from subjects import Pictures, read_pack, resnet50
 from torch import Tensor
@@ -37,7 +38,7 @@ from conceptlens.gig.dictionaries.dictionary_learning import fit_dictionary
 from conceptlens.gig.dictionaries.lasso import Dictionary, decompose, lambda_for
 from conceptlens.gig.network import Network, open_network
 from conceptlens.gig.samples import Samples, collect
-from conceptlens.gig.validation.curves import area, kept
+from conceptlens.gig.validation.curves import area
 from conceptlens.gig.validation.validation import relative_l2
 
 JUDGED, EACH, PER_IMAGE, MOST_K, SIDE = 250, 6, 10, 2048, 224
