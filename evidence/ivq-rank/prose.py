@@ -53,6 +53,8 @@ def statements() -> list[str]:
         f"(effective rank up to {low_high(ends(plain, 'effective'))}, published {low_high(ends(plain, 'published'))})",
         f"test scores and the rank of the validation tokens by epoch of {len(runs)} trainings",
         *backbones.counts(backbones.read()),
+        *(piece for pieces in backbones.told(backbones.read()).values() for piece in pieces[:1]),
+        *backbones.told(backbones.read())[" | ".join(backbones.FALLS)][1:],
     ]
 
 
