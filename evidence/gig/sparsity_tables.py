@@ -47,7 +47,7 @@ def grid(head: Sequence[str], body: Sequence[Sequence[object]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(map(str, line))} |" for line in body)]) + "\n"
 
 
-def _section(rows: list[Row], section: str) -> dict[tuple[str, str], dict[int, Row]]:
+def by_seed(rows: list[Row], section: str) -> dict[tuple[str, str], dict[int, Row]]:
     """Rows of each layer and dictionary, by seed."""
     found: dict[tuple[str, str], dict[int, Row]] = {}
     for row in rows:
@@ -94,7 +94,7 @@ def pair_of(found: dict[tuple[str, str], dict[int, Row]], layer: str, maker: str
 
 def errors(rows: list[Row]) -> str:
     """Relative l2 of clusters by sparsity, and how much larger each rival's is on the same photographs."""
-    found, body = _section(rows, "errors"), []
+    found, body = by_seed(rows, "errors"), []
     for layer in sorted({layer for layer, _ in found}):
         own = found[layer, MAKERS[0]]
         for place, times in enumerate(TIMES):
@@ -116,7 +116,7 @@ def errors(rows: list[Row]) -> str:
 
 def at_paper(rows: list[Row]) -> str:
     """Mean errors at the paper's number of concepts a vector, on the path of the lasso."""
-    found, body = _section(rows, "errors"), []
+    found, body = by_seed(rows, "errors"), []
     makers = (MAKERS[0], *MAKERS[2:])
     for layer, used in PAPER_USED.items():
         values = {}
@@ -133,7 +133,7 @@ def at_paper(rows: list[Row]) -> str:
 
 def curves(rows: list[Row]) -> str:
     """Insertion less deletion at the paper's sparsity, and each rival less clusters on the same photographs."""
-    found, body = _section(rows, "curves"), []
+    found, body = by_seed(rows, "curves"), []
     for layer in sorted({layer for layer, _ in found}):
         areas = {
             maker: {
@@ -158,7 +158,7 @@ def curves(rows: list[Row]) -> str:
 
 def by_multiple(rows: list[Row]) -> str:
     """In how many layers each rival's error differs from that of clusters beyond its interval, by sparsity."""
-    found, lines = _section(rows, "errors"), []
+    found, lines = by_seed(rows, "errors"), []
     layers = sorted({layer for layer, _ in found})
     for place, times in enumerate(TIMES):
         line: list[object] = [f"{times:g}"]
@@ -177,7 +177,7 @@ def by_multiple(rows: list[Row]) -> str:
 
 def orders(rows: list[Row]) -> str:
     """Clusters' curves to the class in the order of GIG, and what other orders give less, on the same photographs."""
-    found, body = _section(rows, "curves"), []
+    found, body = by_seed(rows, "curves"), []
     for layer in sorted({layer for layer, maker in found if maker == MAKERS[0]}):
         some = list(found[layer, MAKERS[0]].values())
         own = np.array([[one[0] - one[1] for one in row["insertion_deletion"]] for row in some])
