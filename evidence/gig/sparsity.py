@@ -87,9 +87,11 @@ def by_image(features: Tensor, unit: Tensor, shift: Tensor, wanted: list[float])
     share = 0.5
     while used(share) < max(wanted) and share > 2e-4:
         share /= 1.6
-    share = 0.8
+        if used(share) < used(share * 1.6):  # the solver stops early at so small a penalty
+            del tried[share]
+            break
     if used(0.5) > min(wanted):
-        used(share)
+        used(0.8)
     line = sorted(tried.values(), key=lambda pair: pair[0])
     xs = np.log([max(number, 1e-3) for number, _ in line])
     rows = []
