@@ -170,12 +170,8 @@ def readers(rows: list[Row]) -> str:
 
 
 def full(rows: list[Row]) -> str:
-    """Readers on whole sets, test images, each beside `evidence-cbm` as its own evidence has it: the same seeds."""
-    usual = {
-        (row["data"], row["seed"]): {**row, "maps": row["places"]["numbers"]}
-        for row in read(HERE.parent / "evidence-cbm" / "rows.jsonl.gz")
-        if row["method"] == "evidence-cbm"
-    }
+    """Readers on whole sets, test images, each beside the same seeds of `evidence-cbm`: rows of its own evidence."""
+    usual = {(row["data"], row["seed"]): row for row in rows if row["method"] == "evidence-cbm"}
 
     def numbers(row: Row) -> list[float | None]:
         maps, told = row["maps"], row["corrections"]
@@ -183,7 +179,7 @@ def full(rows: list[Row]) -> str:
         return [None if value is None else 100 * value for value in found]
 
     lines = []
-    for data, method in sorted({(row["data"], row["method"]) for row in rows}):
+    for data, method in sorted({(row["data"], row["method"]) for row in rows if row["method"] != "evidence-cbm"}):
         own = {row["seed"]: row for row in rows if (row["data"], row["method"]) == (data, method)}
         seeds = sorted(seed for seed in own if (data, seed) in usual)
         pairs = [zip(numbers(own[seed]), numbers(usual[data, seed]), strict=True) for seed in seeds]
