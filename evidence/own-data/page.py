@@ -171,7 +171,7 @@ def readers(rows: list[Row]) -> str:
 
 def full(rows: list[Row]) -> str:
     """Readers on whole sets, test images, each beside the same seeds of `evidence-cbm`: rows of its own evidence."""
-    usual = {(row["data"], row["seed"]): row for row in rows if row["method"] == "evidence-cbm"}
+    usual = {(row["data"], row["seed"], row["rate"]): row for row in rows if row["method"] == "evidence-cbm"}
 
     def numbers(row: Row) -> list[float | None]:
         maps, told = row["maps"], row["corrections"]
@@ -181,14 +181,14 @@ def full(rows: list[Row]) -> str:
     lines = []
     for data, method in sorted({(row["data"], row["method"]) for row in rows if row["method"] != "evidence-cbm"}):
         own = {row["seed"]: row for row in rows if (row["data"], row["method"]) == (data, method)}
-        seeds = sorted(seed for seed in own if (data, seed) in usual)
-        pairs = [zip(numbers(own[seed]), numbers(usual[data, seed]), strict=True) for seed in seeds]
+        control = {seed: usual.get((data, seed, row["rate"])) for seed, row in own.items()}
         cells = []
-        for measure in zip(*pairs, strict=True):
-            known = [(one, two) for one, two in measure if one is not None and two is not None]
-            means = np.mean(known, 0) if known else None
-            cells.append("–" if means is None else f"{means[0]:.1f} ({means[0] - means[1]:+.1f})")
-        lines.append((data, method.partition(", ")[2], ", ".join(map(str, seeds)), *cells))
+        for measure in range(5):
+            values = [(numbers(own[seed])[measure], row and numbers(row)[measure]) for seed, row in control.items()]
+            means = [None if None in part else np.mean(part) for part in zip(*values, strict=True)]
+            gap = "" if None in means else f" ({means[0] - means[1]:+.1f})"
+            cells.append("–" if means[0] is None else f"{means[0]:.1f}{gap}")
+        lines.append((data, method.partition(", ")[2], ", ".join(map(str, sorted(own))), *cells))
     head = ("set", "reader", "seeds", "class", "concept AUC", "corrections: area", "maps: precision", "pointing")
     return table(head, lines)
 
