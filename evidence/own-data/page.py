@@ -184,13 +184,20 @@ def full(rows: list[Row]) -> str:
         control = {seed: usual.get((data, seed, row["rate"])) for seed, row in own.items()}
         cells = []
         for measure in range(5):
-            values = [(numbers(own[seed])[measure], row and numbers(row)[measure]) for seed, row in control.items()]
-            means = [None if None in part else np.mean(part) for part in zip(*values, strict=True)]
-            gap = "" if None in means else f" ({means[0] - means[1]:+.1f})"
-            cells.append("–" if means[0] is None else f"{means[0]:.1f}{gap}")
+            found = [numbers(row)[measure] for row in own.values()]
+            usually = [None if row is None else numbers(row)[measure] for row in control.values()]
+            here, there = _mean(found), _mean(usually)
+            gap = "" if here is None or there is None else f" ({here - there:+.1f})"
+            cells.append("–" if here is None else f"{here:.1f}{gap}")
         lines.append((data, method.partition(", ")[2], ", ".join(map(str, sorted(own))), *cells))
     head = ("set", "reader", "seeds", "class", "concept AUC", "corrections: area", "maps: precision", "pointing")
     return table(head, lines)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    """None if one of them is missing."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
 def finished(rows: list[Row]) -> str:

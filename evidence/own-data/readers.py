@@ -70,9 +70,8 @@ def trained(setting: str, seed: int, given: argparse.Namespace) -> list[Row]:
         size = SETTINGS[setting][1]
         order = np.random.default_rng(seed).permutation(session.splits.train)
         ends = [size, size + size // 2, size + size // 2 + 400]
-        session.splits = replace(
-            session.splits, **dict(zip(("train", "val", "test"), np.split(order, ends), strict=False))
-        )
+        train, val, test, _ = np.split(order, ends)
+        session.splits = replace(session.splits, train=train, val=val, test=test)
     splits, device = session.splits, best_device()
     used = np.concatenate([splits.train, splits.val, splits.test])
     rows = np.full(len(session.source.examples.labels), -1, dtype=np.int64)
