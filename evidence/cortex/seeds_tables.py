@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from seeds import NETWORKS
 
 from conceptlens.core.files import read_json, write_json
 from conceptlens.cortex.bias.cliff import delta_with_interval
-from evidence.raw_rows import Row, keep, read, table
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from raw_rows import Row, keep, read, table  # a neighbor
+
+NETWORKS = ("CE", "RE", "TE")
 HERE = Path(__file__).parent
 FILE, SETS = HERE / "seeds.jsonl.gz", HERE / "fixed-sets.json.gz"
 FILLS = ("blur", "black")
@@ -262,18 +265,18 @@ def judged_table(found: Row) -> str:
     return table(["copy, big : small and seed", *judges, "mean, %"], lines)
 
 
-def parts() -> list[tuple[str, str]]:
-    """Titles and tables of tables.md."""
-    made: list[tuple[str, str]] = []
+def parts() -> dict[str, tuple[str, str]]:
+    """Name of a table on README.md → its title in tables.md, and the table."""
+    made: dict[str, tuple[str, str]] = {}
     rows = read(FILE)
     if rows:
-        made.append(("Table 1 with seeds, extractors of the best validation loss", extractors(rows)))
-        made.append(("Table 2 with seeds, token sets from all training samples", concept_sets(rows)))
-        made.append(("Table 2 with seeds, differences on the same samples", differences(rows)))
+        made["extractors"] = ("Table 1 with seeds, extractors of the best validation loss", extractors(rows))
+        made["sets"] = ("Table 2 with seeds, token sets from all training samples", concept_sets(rows))
+        made["differences"] = ("Table 2 with seeds, differences on the same samples", differences(rows))
     if SETS.exists():
         found: dict[str, Any] = read_json(SETS)
-        made.append(("Biases of known size with fixed token sets: what judges see", judged_table(found)))
-        made.append(("Biases of known size with fixed token sets", fixed_sets(found)))
+        made["judged"] = ("Biases of known size with fixed token sets: big cells that judges see", judged_table(found))
+        made["fixed-sets"] = ("Biases of known size with fixed token sets", fixed_sets(found))
     return made
 
 

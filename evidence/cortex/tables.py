@@ -13,10 +13,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import seeds_tables
+
 from conceptlens.core.files import read_json, write_bytes, write_json, write_text
 from conceptlens.pages.webp import webp
 from conceptlens.stats.paired_permutation import holm
 from pretraining.command import command
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import raw_rows  # a neighbor
 
 Rows = dict[str, dict[str, Any]]
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito
@@ -377,6 +383,12 @@ def main(arguments: Sequence[str] | None) -> None:
     told = options.out / "bridge.json.gz"
     if told.exists():
         parts.append(f"## Prototypes of an IVQ-CBM, explained twice\n\n{bridge(read_json(told))}")
+    again = seeds_tables.parts()
+    parts += [f"## {title}\n\n{made}" for title, made in again.values()]
+    page = options.out / "README.md"
+    if page.exists() and again:
+        text = page.read_text("utf-8")
+        raw_rows.fill(page, {name: made for name, (_, made) in again.items() if f"<!-- table {name} -->" in text})
     for source, name in PICTURES.items():
         if (options.work / source).exists():
             smaller(options.work / source, options.out / name)

@@ -200,6 +200,43 @@ TABLES = {
 }
 
 
+def told(rows: list[Row]) -> dict[str, list[str]]:
+    """Pieces of sentences of README.md and docs/findings.md, by setting: each regularizer's ranks, both kinds."""
+    made: dict[str, list[str]] = {}
+    for setting, each in settings(rows).items():
+        pieces = []
+        for mine in each.values():
+            words = []
+            for kind in KINDS:
+                before, _, after = ends(mine, kind)
+                words.append(f"{kind} {before:.0f} → {spread(after, 0)}")
+            pieces.append(", ".join(words))
+        made[" | ".join(setting)] = pieces
+    return made
+
+
+def counts(rows: list[Row]) -> list[str]:
+    """How often a rank falls without a regularizer, and how often IVQ or plain L2 certainly changes it."""
+    made = [f"{sum(row['experiment'] == 'rank' and 'pixels' in row for row in rows)} trainings"]
+    found = {setting: each for setting, each in settings(rows).items() if setting[0] in WITHOUT_TERM}
+    for kind in KINDS:
+        change = [
+            float(np.mean(after)) / before - 1
+            for each in found.values()
+            for before, _, after in [ends(each["none"], kind)]
+        ]
+        lower = sum(value < -0.05 for value in change)
+        made.append(f"{kind} rank ends more than 5 % lower in {lower} of {len(change)}")
+        made.append(f"({kind} {100 * min(change):+.0f} to {100 * max(change):+.0f} %)".replace("-", "−"))
+    for name in ("ivq", "l2"):
+        for kind in KINDS:
+            each = [between(one[name], one["none"], last(kind)) for one in found.values() if name in one]
+            known = [value for value in each if value is not None]
+            up, down = sum(low > 0 for _, low, _ in known), sum(high < 0 for *_, high in known)
+            made.append(f"{REGULARIZERS[name]} raises the {kind} rank in {up} and lowers it in {down} of {len(known)}")
+    return made
+
+
 def draw(rows: list[Row]) -> None:
     """Rank by epoch at the chosen weights, a panel a setting: seeds thin, their mean thick."""
     found = settings(rows)

@@ -77,7 +77,7 @@ def table(rows: list[Row]) -> str:
     return "\n\n".join(part for train in (2, "all") for part in parts_of(rows, train))
 
 
-TRAINED = {2: "last two blocks learn", "all": "the whole encoder learns"}
+TRAINED: dict[int | str, str] = {2: "last two blocks learn", "all": "the whole encoder learns"}
 
 
 def parts_of(rows: list[Row], train: int | str) -> list[str]:

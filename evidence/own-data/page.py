@@ -25,8 +25,6 @@ KEYS = {
     "ten-minutes": ("set", "images", "seed"),
     "small": ("setting", "seed", "reader", "head"),
     "readers": ("setting", "seed", "reader"),
-    "full": ("data", "method", "seed"),
-    "variants": ("set", "size", "seed", "what"),
 }
 TODAY = ("as it is", "training images")
 Row = dict[str, Any]
@@ -166,92 +164,6 @@ def readers(rows: list[Row]) -> str:
     return table(("reader", *head, *(f"mean: {name}" for name in named), "class better in"), lines)
 
 
-def full(rows: list[Row]) -> str:
-    """Readers on whole sets, test images, beside the rows of `evidence-cbm` in its own evidence, same seeds."""
-    usual = {
-        (r["data"], r["seed"]): r
-        for r in read(HERE.parent / "evidence-cbm" / "rows.jsonl.gz")
-        if r["method"] == "evidence-cbm"
-    }
-    head = (
-        "set",
-        "reader",
-        "seeds",
-        "class",
-        "concept AUC",
-        "corrections: area",
-        "sham less untouched",
-        "maps: precision",
-        "pointing",
-    )
-    lines = []
-
-    def numbers(row: Row) -> list[float]:
-        maps, told = row.get("places", {}).get("numbers", {}), row["corrections"]
-        values = [row["class"]["balanced_accuracy"], row["concept"]["auc"], told["area"]]
-        values += [None if told["sham"] is None else told["sham"] - told["untouched"]]
-        return [np.nan if value is None else value for value in (*values, maps.get("ap"), maps.get("pointing"))]
-
-    for data in dict.fromkeys(row["data"] for row in rows):
-        for method in dict.fromkeys(row["method"] for row in rows if row["data"] == data):
-            own = {row["seed"]: row for row in rows if (row["data"], row["method"]) == (data, method)}
-            seeds = sorted(seed for seed in own if (data, seed) in usual)
-            if not seeds:
-                continue
-            for name, source in (
-                ("evidence-cbm", [usual[data, seed] for seed in seeds]),
-                (method, [own[seed] for seed in seeds]),
-            ):
-                means = 100 * np.mean([numbers(row) for row in source], 0)
-                line = (data, name, f"{len(seeds)}", *("–" if np.isnan(value) else f"{value:.1f}" for value in means))
-                if line not in lines:
-                    lines.append(line)
-    return table(head, lines)
-
-
-def variants(rows: list[Row]) -> str:
-    """Other readers by default, on the blocks of the search: test images, differences by Student's t over seeds."""
-    head = (
-        "set",
-        "training images",
-        "reader",
-        "seeds",
-        "as it is",
-        "this reader",
-        "difference, points",
-        "95% interval",
-        "concept AUC, points",
-    )
-    found = {(row["set"], row["size"], row["seed"], row["what"]): row for row in rows}
-    lines = []
-    for name in SETS:
-        for size in SIZES:
-            for what in sorted({row["what"] for row in rows} - {"default, again"}):
-                pairs = [
-                    (found[key], found[*key[:3], "default, again"])
-                    for key in sorted(found)
-                    if (key[0], key[1], key[3]) == (name, size, what) and (*key[:3], "default, again") in found
-                ]
-                if not pairs:
-                    continue
-                gaps = 100 * np.array([one["test"] - two["test"] for one, two in pairs])
-                auc = 100 * np.mean([one["test_concept_auc"] - two["test_concept_auc"] for one, two in pairs])
-                means = [f"{np.mean([pair[place]['test'] for pair in pairs]):.3f}" for place in (1, 0)]
-                lines.append(
-                    (
-                        name,
-                        f"{size}",
-                        what.partition(", ")[2],
-                        f"{len(pairs)}",
-                        *means,
-                        f"{gaps.mean():+.1f}",
-                        interval(gaps),
-                        f"{auc:+.1f}",
-                    )
-                )
-    return table(head, lines)
-
-
 def finished(rows: list[Row]) -> str:
     """How much of the search there is."""
     blocks = {(row["set"], row["size"], row["seed"]) for row in rows if row["what"] == "default"}
@@ -265,9 +177,7 @@ def main() -> None:
     found = read(HERE / "search.jsonl.gz")
     tables = {"ten-minutes": ten_minutes(read(HERE / "ten-minutes.jsonl.gz")), "finished": finished(found)}
     tables["small"] = small(read(HERE / "small.jsonl.gz"))
-    for name, make in (("readers", readers), ("full", full), ("variants", variants)):
-        if (HERE / f"{name}.jsonl.gz").exists():
-            tables[name] = make(read(HERE / f"{name}.jsonl.gz"))
+    tables["readers"] = readers(read(HERE / "readers.jsonl.gz"))
     tables["probes"] = probes(json.loads((HERE / "probes.json").read_text("utf-8")))
     fill(HERE / "README.md", tables | {"search": search(found), "validation": validation(found)})
 

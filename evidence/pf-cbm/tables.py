@@ -16,6 +16,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import equal
 import numpy as np
 from choice import FAMILIES, worth
 from conditions import known_rows, page_table
@@ -26,7 +27,7 @@ from trainings import Results, pairs
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from raw_rows import spread, table  # a neighbor
+from raw_rows import fill, spread, table  # a neighbor
 
 Tree = dict[str, Any]
 Row = dict[str, Any]
@@ -285,10 +286,12 @@ def main() -> None:
             for row in results.failed
         )
     write_text(given.out / "tables.md", text + "\n")
-    page, rows = given.out / "README.md", known_rows()
+    page, rows, again = given.out / "README.md", known_rows(), equal.known()
     if page.exists() and rows:
-        before, start, rest = page.read_text("utf-8").partition("<!-- table conditions -->")
-        write_text(page, f"{before}{start}\n{page_table(rows)}\n<!-- end -->{rest.partition('<!-- end -->')[2]}")
+        made = {"conditions": page_table(rows)}
+        if again:
+            made |= {"equal": equal.equal_table(again), "order": equal.order_table(again)}
+        fill(page, made)
     answers, alike = verdicts(results), ranks_alike(results)
     write_json(given.out / "verdicts.json", answers | ({"short trials rank as whole ones": alike} if alike else {}))
     if given.pack:

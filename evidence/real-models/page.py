@@ -120,13 +120,56 @@ def runs() -> str:
     return table([*head, "page finished"], rows)
 
 
-def steps() -> str:
-    """What the integrals between two layers take, by stage."""
-    rows = []
+STEP_COUNTS = ("8", "16", "32", "64", "128")
+
+
+def canceled(one: Row) -> float:
+    """The completeness error: a share of all that is added and taken away, or of ten times the sum if that is less."""
+    return max(one["of all"], one["of change"] / 10)
+
+
+def stopped(row: Row, rule: str) -> tuple[int, float]:
+    """Backward passes until a rule is content, and how exact contributions are then."""
+    passes = 0
+    for steps in STEP_COUNTS if rule == "sum" else STEP_COUNTS[1:]:
+        passes += int(steps)
+        error = row[steps]["of change"] if rule == "sum" else canceled(row[steps])
+        if error <= 0.01:
+            break
+    return passes, row[steps]["true"]
+
+
+def by_layers() -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
     for row in read("steps"):
-        stages = ", ".join(f"{count}: {targets} ({seconds:.1f} s)" for count, targets, seconds in row["stages"])
-        rows.append([" → ".join(row["layers"]), row["image"], stages, f"{row['processor seconds']:.1f}"])
-    return table(["layers", "image", "steps: targets that needed them", "processor seconds"], rows)
+        found.setdefault(" → ".join(row["layers"]), []).append(row)
+    return found
+
+
+def steps() -> str:
+    """How exact contributions are after so many steps."""
+    lines = []
+    for name, rows in by_layers().items():
+        cells = []
+        for count in STEP_COUNTS:
+            values = [100 * row[count]["true"] for row in rows]
+            cells.append(f"{mean(values):.1f} ({max(values):.1f})")
+        lines.append([name, len({row["image"] for row in rows}), len(rows), *cells])
+    counts = ["8, Gauss-Legendre", *(f"{count}, placed" for count in STEP_COUNTS[1:])]
+    return table(["layers", "images", "integrals", *counts], lines)
+
+
+def rules() -> str:
+    """What two rules to stop cost, and how exact contributions are when they stop."""
+    lines = []
+    for name, rows in by_layers().items():
+        for rule, words in (("sum", "1 % of the sum, as before"), ("all", "1 % of what is added and taken away")):
+            found = [stopped(row, rule) for row in rows]
+            exact = [100 * true for _, true in found]
+            passes = [count for count, _ in found]
+            lines.append([name, words, f"{mean(passes):.0f}", max(passes), f"{mean(exact):.1f}", f"{max(exact):.1f}"])
+    head = ["layers", "rule", "backward passes, mean", "most", "error of contributions, %, mean", "largest"]
+    return table(head, lines)
 
 
 def main() -> None:
@@ -141,6 +184,7 @@ def main() -> None:
         "clustering": clustering(),
         "runs": runs(),
         "steps": steps(),
+        "rules": rules(),
     }
     for name, content in tables.items():
         pattern = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.S)

@@ -39,6 +39,7 @@ def main() -> None:
         parser.add_argument(name, type=Path)
     parser.add_argument("layers", nargs=2)
     parser.add_argument("--images", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="of the images, as numbered here")
     parser.add_argument("--targets", type=int, default=6)
     parser.add_argument("--reference", type=int, default=256)
     args = parser.parse_args()
@@ -52,7 +53,7 @@ def main() -> None:
     outputs = main_outputs(work, scores)
     ranked = {output: surest(work, scores, output) for output in outputs}
     torch.manual_seed(0)
-    for number in range(args.images):
+    for number in range(args.first, args.first + args.images):
         output = outputs[number % len(outputs)]
         seen = work.seen(ranked[output][number // len(outputs)])
         code = below.code(work.network.features(seen.pixels[None], lower)[0])

@@ -17,6 +17,8 @@ from conceptlens.gig.document import Graph
 from conceptlens.gig.load_model import open_model
 from conceptlens.gig.models.loaded import FRESH, Asked, class_names
 from conceptlens.gig.validation.validation import Validation
+from conceptlens.runs.opened import OpenedRun
+from tests.own_data import OwnData
 
 OWN = str(Path(__file__).with_name("own_model.py"))
 FEW = {"per_image": 2, "k": 6, "examples": 2, "validate_on": 2, "crops": 3, "most_steps": 16}
@@ -259,3 +261,17 @@ def test_samples_are_read_in_parts(made: Path) -> None:
     assert SHARD >= 18
     assert torch.equal(torch.cat([part for _, part in whole.chunks(10)]), whole.features())
     assert torch.equal(whole.take(torch.tensor([30, 2, 7])), whole.features()[[30, 2, 7]])
+
+
+def test_a_trained_run_is_decomposed_up_to_its_named_concepts(own_run: Path, own: OwnData, tmp_path: Path) -> None:
+    """Outputs of the graph are concepts of the run, and what a layer adds is complete for their logits."""
+    options = {**FEW, "crops": 2, "k": 4}
+    out, named = tmp_path / "run", "border: irregular"
+    layers = ["encoder.trunk.0"]
+    decompose(str(own_run), data=str(own.recipe), rule="gradient", layers=layers, output=[named], out=out, **options)  # type: ignore[arg-type]
+    graph = Graph.read(out / "graph.json")
+    assert graph.outputs == [named]
+    assert named in OpenedRun.open(own_run, device="cpu").read_concepts.names
+    assert graph.target == "logit"  # named concepts do not exclude each other
+    assert graph.completeness.worst < 0.02
+    assert [node.kind for node in graph.nodes].count("concept") > 0
