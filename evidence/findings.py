@@ -11,6 +11,11 @@ import numpy as np
 from conceptlens.core.files import read_json, stored
 
 HERE = Path(__file__).parent
+sys.path += [str(HERE / "cortex"), str(HERE / "gig")]
+
+import seeds_tables  # noqa: E402
+import sparsity_tables  # noqa: E402
+
 SETS = ("blood-cells", "ham10000", "idrid")
 RANKED = ("blood-cells", "idrid", "ham10000")  # in which order ranks are told
 CLASS, CONCEPTS = "class.balanced_accuracy", "concept.auc"
@@ -268,9 +273,8 @@ def tokens() -> list[str]:
     """CORTEX: extractors, hidden tokens, biases and edits, as means over four judges."""
     rows: Tree = read_json(stored(HERE / "cortex" / "results.json"))["rows"]
     made = []
-    for kind in ("classes", "fine"):
-        found = [rows[f"extractor-{kind}-{name}"]["accuracy"]["top-1"] for name in ("CE", "RE", "TE")]
-        made.append(listed(f"{100 * value:.1f}" for value in found) + " %")
+    found = [rows[f"extractor-fine-{name}"]["accuracy"]["top-1"] for name in ("CE", "RE", "TE")]
+    made.append(listed(f"{100 * value:.1f}" for value in found) + " %")
     left: dict[str, list[float]] = {}
     for name in ("CE", "RE", "TE"):
         for curve in rows[f"masking-{name}"]["blur"]["curves"]:
@@ -281,20 +285,6 @@ def tokens() -> list[str]:
     made.append(
         f"20 tokens blurred leave {at['CE CE']:.2f} (CE), {at['RE RE']:.2f} (RE), {at['TE TE']:.2f} (TE), random "
         f"{min(drawn):.2f} to {max(drawn):.2f}"
-    )
-    sets: dict[str, list[Tree]] = {}
-    for each in rows["masking-CE"]["blur"]["sets"]:
-        sets.setdefault(each["tokens"], []).append(each)
-    change = {
-        name: (np.mean([e["probability_change"] for e in some]), np.mean([e["hidden"] for e in some]))
-        for name, some in sets.items()
-    }
-    made.append(
-        "probability {} with {:.1f} positions, frequent {} with {:.1f}, as many frequent {}, random {}".format(
-            *(signed(change["concept sets"][0], 2), change["concept sets"][1]),
-            *(signed(change["frequency"][0], 2), change["frequency"][1]),
-            *(signed(change[f"{name}, equally many"][0], 2) for name in ("frequency", "random")),
-        )
     )
     wanted = {
         method: [
@@ -322,6 +312,76 @@ def tokens() -> list[str]:
     told = read_json(HERE / "cortex" / "figure-7.json")["rows"]
     made.append(f"in {min(r['with_token'] for r in told)} to {max(r['with_token'] for r in told)} of")
     return made
+
+
+def seeded_tokens() -> list[str]:
+    """CORTEX with seeds: Tables 1 and 2, and δ of the copies with fixed token sets."""
+    rows = [json.loads(line) for line in _lines("cortex/seeds.jsonl")]
+    top = {}
+    for name in ("CE", "RE", "TE"):
+        mine = [row["accuracy"]["top-1"] for row in rows if row["key"].startswith(f"extractor/{name}/")]
+        top[name] = f"{100 * float(np.mean(mine)):.1f}"
+    made = [f"five classes {', '.join(top.values())} %"]
+    hidden = seeds_tables.hidden_rows(rows)
+
+    def apart(network: str, fill: str, first: str, second: str) -> str:
+        pair = [seeds_tables.changes(hidden[network, fill, kind]) for kind in (first, second)]
+        return seeds_tables.words(seeds_tables.interval(pair[0] - pair[1]))
+
+    made += [apart(name, fill, "20 most important", "20 random") for name in ("CE", "RE") for fill in ("blur", "black")]
+    for kind in ("", ", k = 6"):
+        rivals = ("frequency", "frequency, equally many", "random, equally many")
+        for rival in rivals if not kind else rivals[::2]:
+            other = f"{rival}{kind}" if "," not in rival else rival.replace(",", f"{kind},", 1)
+            made.append(apart("CE", "blur", f"concept sets{kind}", other))
+    made.append(apart("CE", "black", "concept sets", "frequency"))
+    number = {
+        kind: np.mean([row["hidden"] for row in hidden["CE", "blur", kind].values()])
+        for kind in ("concept sets", "frequency")
+    }
+    made.append(f"{number['concept sets']:.1f} positions against {number['frequency']:.1f}")
+    found: Tree = read_json(stored(HERE / "cortex" / "fixed-sets.json"))
+    copies = seeds_tables.copies_of(found)
+    truth = [seeds_tables.judged(found, name) for name in copies]
+    ranks = [
+        seeds_tables.rank_correlation([row["delta"][name] for name in copies], truth)
+        for row in found["rows"]
+        if row["count"] == 10000
+    ]
+    made.append(f"rank correlation with what judges see {min(ranks):.2f} to {max(ranks):.2f}")
+    return made
+
+
+def at_equal_sparsity() -> list[str]:
+    """GIG: dictionary learning less clusters at the paper's number of concepts a vector."""
+    rows = [json.loads(line) for line in _lines("gig/sparsity.jsonl")]
+    place = sparsity_tables.TIMES.index(1.0)
+    errors = sparsity_tables.by_seed(rows, "errors")
+    made = []
+    for layer in ("layer1.1", "layer2.0", "layer2.2", "layer3.0", "layer3.2", "layer3.4", "layer4.0"):
+        pair = sparsity_tables.pair_of(errors, layer, "dictionary learning", place)
+        if pair is not None:
+            made.append(sparsity_tables.words(pair[1] - pair[0]).strip("*"))
+    return made
+
+
+def equal_entropies() -> list[str]:
+    """PF-CBM on CUB with settings and entropies alike."""
+    rows = [json.loads(line) for line in _lines("pf-cbm/equal.jsonl")]
+
+    def of(name: str, measure: str, entropy: float) -> str:
+        mine = [
+            row for row in rows if row["trial"] == "equal" and (row["condition"], row["entropy"]) == (name, entropy)
+        ]
+        return spread_of([row[measure] for row in mine])
+
+    names = ("pseudo_kp", "pseudo_kp_tight", "no_bbox_no_kp")
+    none, tight, nothing = (of(name, "pointing_patch", 0) for name in names)
+    return [
+        f"{none}, tight {tight}, no points {nothing}",
+        listed(of(name, "pointing_cells", 0) for name in names),
+        listed(of(name, "pointing_patch", 0.001) for name in names),
+    ]
 
 
 def decomposed() -> list[str]:
@@ -370,7 +430,16 @@ def learning() -> list[str]:
 
 def statements() -> list[str]:
     ivq = [*ablations(), *released(), *ranks(), *tuned_ranks(), *starts(), *table1(), *learning(), *uses()]
-    return [*ivq, *grounded(), *conditions(), *tokens(), *decomposed()]
+    return [
+        *ivq,
+        *grounded(),
+        *conditions(),
+        *tokens(),
+        *seeded_tokens(),
+        *decomposed(),
+        *at_equal_sparsity(),
+        *equal_entropies(),
+    ]
 
 
 if __name__ == "__main__":

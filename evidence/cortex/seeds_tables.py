@@ -224,11 +224,12 @@ def judged(found: Row, name: str) -> float:
     return float(np.mean(list(found["judged_big"][name].values())))
 
 
-def fixed_sets(found: Row) -> str:
-    """Each way to choose the sets: does δ follow the bias over nine copies?"""
+def fixed_sets(found: Row, counts: Sequence[int] = ()) -> str:
+    """Each way to choose the sets: does δ follow the bias over nine copies? Of some numbers of samples, or of all."""
     copies, lines = copies_of(found), []
     truth = [judged(found, name) for name in copies]
     keys = sorted({(r["variant"], r["way"], r["n"], r["count"]) for r in found["rows"]}, key=lambda k: (k[:3], -k[3]))
+    keys = [key for key in keys if not counts or key[3] in counts]
     for variant, way, n, count in keys:
         mine = [r for r in found["rows"] if (r["variant"], r["way"], r["n"], r["count"]) == (variant, way, n, count)]
         by_seed = np.array([[row["delta"][name] for name in copies] for row in mine])
@@ -276,7 +277,8 @@ def parts() -> dict[str, tuple[str, str]]:
     if SETS.exists():
         found: dict[str, Any] = read_json(SETS)
         made["judged"] = ("Biases of known size with fixed token sets: big cells that judges see", judged_table(found))
-        made["fixed-sets"] = ("Biases of known size with fixed token sets", fixed_sets(found))
+        made["fixed-sets"] = ("Biases of known size, fixed token sets of 10,000 samples", fixed_sets(found, (10000,)))
+        made["fixed-sets-all"] = ("Biases of known size, fixed token sets of all numbers", fixed_sets(found))
     return made
 
 

@@ -418,15 +418,19 @@ def main() -> None:
         made = figures(name, report.rows, to)
         parts += [*report.parts, "".join(f"![{file}]({file})\n" for file in made)]
         verdicts[name] = report.verdicts
+    again = sparsity_tables.read(given.rows)
+    if again:
+        parts.append(
+            f"## resnet50: error against sparsity with intervals (sparsity.py)\n\n{sparsity_tables.errors(again)}"
+        )
     parts.append("## Verdicts\n\n```json\n" + json.dumps(verdicts, indent=1) + "\n```\n")
     (to / "tables.md").write_text("\n".join(parts), "utf-8")
     page = to / "README.md"
     if page.exists():
         text = fill(page.read_text("utf-8"), "paper-sparsity", at_paper_sparsity(rows))
         text = fill(text, "by-sparsity", by_sparsity(rows))
-        again = sparsity_tables.read(given.rows)
-        for part in ("errors", "by_multiple", "curves", "orders", "between", "disturbed"):
-            text = fill(text, f"again-{part}", getattr(sparsity_tables, part)(again))
+        for part in ("at_paper", "by_multiple", "curves", "orders", "between", "disturbed"):
+            text = fill(text, f"again-{part}", getattr(sparsity_tables, part)(again)) if again else text
         page.write_text(text, "utf-8")
     print(json.dumps(verdicts, indent=1))
 

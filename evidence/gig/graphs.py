@@ -14,20 +14,24 @@ The photograph, the noise and the attack's class are those of the paper (its own
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from PIL import Image, ImageChops
 from torch import nn
 
+from conceptlens.core.files import read_json, write_json
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 DOGS = ("n02085620", "n02113978")  # the first and the last
-KINDS = ("graph", "graph-image", "graph-data", "graph-noise", "graph-attack")
-WIDTH, QUALITY = 1400, 72
+PAGES = ("report", "graph-image", "graph-noise", "graph-attack")
+WIDTH, QUALITY = 1400, 60
 
 
 def build() -> nn.Module:
@@ -59,21 +63,64 @@ def photographs(samples: Path, to: Path) -> None:
 
 
 def pictures(runs: list[Path], browser: str, to: Path) -> None:
-    """graph*.svg of runs as WebP, drawn by a browser."""
+    """The graph of each page of runs as WebP, drawn by a browser."""
     for run in runs:
-        for kind in KINDS:
-            if not (run / f"{kind}.svg").exists():
+        for name in PAGES:
+            page = run / f"{name}.html"
+            if not page.exists():
                 continue
+            text = page.read_text("utf-8")
+            drawing = re.search(r"<svg\b.*?</svg>", text, re.DOTALL)
+            if drawing is None:
+                continue
+            style = "".join(re.findall(r"<style\b.*?</style>", text, re.DOTALL))
             with tempfile.TemporaryDirectory() as place:
-                shot = Path(place) / "shot.png"
-                words = ["--headless", "--no-sandbox", "--hide-scrollbars", "--force-device-scale-factor=1.5"]
+                alone, shot = Path(place) / "graph.html", Path(place) / "shot.png"
+                body = f"<!doctype html><meta charset=utf-8>{style}<body style='margin:0;max-width:none'>{drawing[0]}"
+                alone.write_text(body, "utf-8")
+                words = ["--headless", "--no-sandbox", "--hide-scrollbars", "--force-device-scale-factor=1"]
                 size = f"--window-size={WIDTH},{WIDTH}"
-                target = (run / f"{kind}.svg").resolve().as_uri()
+                target = alone.as_uri()
                 subprocess.run([browser, *words, size, f"--screenshot={shot}", target], check=True, capture_output=True)
                 drawn = Image.open(shot).convert("RGB")
-                box = ImageChops.difference(drawn, Image.new("RGB", drawn.size, drawn.getpixel((0, 0)))).getbbox()
-                drawn.crop(box).save(to / f"{run.name}-{kind}.webp", "WEBP", quality=QUALITY, method=6)
-                print(to / f"{run.name}-{kind}.webp")
+                ground = Image.new("RGB", drawn.size, drawn.getpixel((drawn.width - 1, drawn.height - 1)))
+                box = ImageChops.difference(drawn, ground).getbbox()
+                drawn.crop(box).save(to / f"{run.name}-{name}.webp", "WEBP", quality=QUALITY, method=6)
+                print(to / f"{run.name}-{name}.webp")
+
+
+def rows_of(runs: list[Path]) -> list[dict[str, Any]]:
+    """What the graphs of each run say: the unexplained share by layer, and which concepts stay when disturbed."""
+    made: list[dict[str, Any]] = []
+    for run in runs:
+        for kind in ("image", "noise", "attack"):
+            file = run / f"graph-{kind}.json"
+            if not file.exists():
+                continue
+            graph = read_json(file)
+            before = run / f"graph-{kind}-before.json"
+            clean = read_json(before) if before.exists() else graph
+            concepts = [
+                {(node["layer"], node["concept"]) for node in each["nodes"] if node["kind"] == "concept"}
+                for each in (clean, graph)
+            ]
+            output = f"output/{graph['outputs'][-1]}"
+            for row in graph["rows"]:
+                layer = row["layer"]
+                mine = [{key for key in some if key[0] == layer} for some in concepts]
+                into = {e["source"]: abs(e["value"]) for e in graph["edges"] if e["target"] == output}
+                parts = {source: value for source, value in into.items() if source.startswith(f"{layer}/")}
+                made.append(
+                    {
+                        "run": run.name, "graph": kind, "layer": layer, "output": graph["outputs"][-1],
+                        "concepts": row["concepts"], "before": len(mine[0]), "stay": len(mine[0] & mine[1]),
+                        "error_share": round(row["error_share"], 4),
+                        "unexplained_of_shown": round(parts.get(f"{layer}/error", 0.0) / sum(parts.values()), 4)
+                        if parts
+                        else None,
+                    }
+                )  # fmt: skip
+    return made
 
 
 def main() -> None:
@@ -88,6 +135,7 @@ def main() -> None:
         photographs(given.samples, given.to)
     else:
         pictures(given.runs, given.browser, given.to)
+        write_json(given.to / "graphs.json", {"rows": rows_of(given.runs)})
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gig_tables import MAKERS, PAPER_ZEROS, Report, Row, by_sparsity
 
-from conceptlens.core.files import read_text, stored
+from conceptlens.core.files import read_json, read_text, stored
 
 HERE = Path(__file__).parent
 
@@ -89,7 +89,24 @@ def statements() -> list[str]:
     at_paper = next(line for line in by_sparsity(rows).splitlines() if line.startswith("| 1 |"))
     _, ours, theirs_too, *_ = [cell.strip() for cell in at_paper.strip("|").split("|")]
     made.append(f"it is {ours} : {theirs_too}** on the paper's eight layers")
-    return made
+    return [*made, *graphs()]
+
+
+def graphs() -> list[str]:
+    """The border collie's graphs: what stays, and what is unexplained."""
+    rows = read_json(HERE / "graphs.json")["rows"]
+    of = {(row["graph"], row["layer"]): row for row in rows if row["run"] == "resnet50"}
+    layers = ("layer2.3", "layer3.5", "layer4.1", "layer4.2")
+    stay = {kind: [of[kind, layer]["stay"] for layer in layers] for kind in ("noise", "attack")}
+    left = {kind: f"{100 * of[kind, 'layer4.2']['unexplained_of_shown']:.0f} %" for kind in stay}
+    return [
+        "{}, {}, {} and {} stay (layer2.3".format(*stay["noise"]),
+        "{}, {}, {} and {} of 12 or 13 stay".format(*stay["attack"]),
+        f"{left['noise']} of what is shown for the new class",
+        f"{left['attack']} of what is shown for it in layer4.2",
+        f"{100 * of['image', 'layer4.2']['error_share']:.0f} % of what layer4.2 adds is unexplained, "
+        f"in layer2.3 {100 * of['image', 'layer2.3']['error_share']:.0f} %",
+    ]
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from masks import kept
 from sparsity_settings import MAKERS, PAPER_USED, TIMES
 from subjects import Pictures, read_pack, resnet50
 from torch import Tensor
@@ -46,7 +47,7 @@ from conceptlens.gig.graph import Seen
 from conceptlens.gig.means import top
 from conceptlens.gig.network import Network, open_network
 from conceptlens.gig.samples import Samples, collect
-from conceptlens.gig.validation.curves import area, kept
+from conceptlens.gig.validation.curves import area
 from conceptlens.gig.validation.robustness import noisy
 from conceptlens.gig.validation.validation import layer_curves, relative_l2
 
@@ -86,9 +87,11 @@ def by_image(features: Tensor, unit: Tensor, shift: Tensor, wanted: list[float])
     share = 0.5
     while used(share) < max(wanted) and share > 2e-4:
         share /= 1.6
-    share = 0.8
+        if used(share) < used(share * 1.6):  # the solver stops early at so small a penalty
+            del tried[share]
+            break
     if used(0.5) > min(wanted):
-        used(share)
+        used(0.8)
     line = sorted(tried.values(), key=lambda pair: pair[0])
     xs = np.log([max(number, 1e-3) for number, _ in line])
     rows = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sparsity_settings import MAKERS, TIMES
+from sparsity_settings import MAKERS, PAPER_USED, TIMES
 
 from conceptlens.core.files import read_text, stored
 
@@ -47,76 +47,127 @@ def grid(head: Sequence[str], body: Sequence[Sequence[object]]) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(map(str, line))} |" for line in body)]) + "\n"
 
 
-def _section(rows: list[Row], section: str) -> dict[tuple[str, str], list[Row]]:
-    """Rows of each layer and dictionary, by seed; dictionaries of which all seeds are there."""
-    found: dict[tuple[str, str], list[Row]] = {}
+def by_seed(rows: list[Row], section: str) -> dict[tuple[str, str], dict[int, Row]]:
+    """Rows of each layer and dictionary, by seed."""
+    found: dict[tuple[str, str], dict[int, Row]] = {}
     for row in rows:
         if row["key"].split("/")[0] == section:
-            found.setdefault((row["layer"], row["maker"]), []).append(row)
-    most = max(map(len, found.values()), default=0)
-    return {key: sorted(some, key=lambda row: row["seed"]) for key, some in found.items() if len(some) == most}
+            found.setdefault((row["layer"], row["maker"]), {})[row["seed"]] = row
+    return found
+
+
+def clean(points: list[Row]) -> list[Row]:
+    """The path of the lasso: without points below it, where the solver had stopped early at too small a penalty."""
+    return [
+        one
+        for one in points
+        if not any(q["used"] > one["used"] and q["relative_l2"] > one["relative_l2"] for q in points)
+    ]
+
+
+def settled(row: Row, used: float) -> bool:
+    """Whether a reading of `by_image` lies between two points of the path."""
+    line = sorted(row["points"], key=lambda one: one["used"])
+    place = int(np.searchsorted([one["used"] for one in line], used))
+    path = clean(row["points"])
+    first = min((one["used"] for one in line if one not in path), default=np.inf)
+    return 0 < place < len(line) and line[place]["used"] < first
+
+
+def at_path(row: Row, used: float) -> float | None:
+    """Mean error over photographs at so many concepts a vector, on the path."""
+    line = sorted((one["used"], one["relative_l2"]) for one in clean(row["points"]))
+    xs = np.log([one for one, _ in line])
+    inside = xs[0] <= np.log(used) <= xs[-1]
+    return float(np.interp(np.log(used), xs, [one for _, one in line])) if inside else None
+
+
+def pair_of(found: dict[tuple[str, str], dict[int, Row]], layer: str, maker: str, place: int) -> list[Floats] | None:
+    """Errors of clusters and of another dictionary, (seeds, photographs), of the seeds that both have."""
+    mine, theirs = found.get((layer, MAKERS[0]), {}), found.get((layer, maker), {})
+    used = PAPER_USED[layer] * TIMES[place]
+    seeds = [s for s in sorted(mine) if s in theirs and settled(mine[s], used) and settled(theirs[s], used)]
+    if not seeds:
+        return None
+    return [np.array([some[seed]["by_image"][place] for seed in seeds]) for some in (mine, theirs)]
 
 
 def errors(rows: list[Row]) -> str:
     """Relative l2 of clusters by sparsity, and how much larger each rival's is on the same photographs."""
-    found, body = _section(rows, "errors"), []
+    found, body = by_seed(rows, "errors"), []
     for layer in sorted({layer for layer, _ in found}):
-        own = found.get((layer, MAKERS[0]))
-        if own is None:
-            continue
+        own = found[layer, MAKERS[0]]
         for place, times in enumerate(TIMES):
-            mine = np.array([row["by_image"][place] for row in own])
-            if np.isnan(mine).all():
+            used = PAPER_USED[layer] * times
+            values = [at_path(row, used) for row in own.values()]
+            if None in values:
                 continue
-            line: list[object] = [
-                layer,
-                own[0]["concepts"],
-                len(own),
-                mine.shape[1],
-                f"{times:g}",
-                f"{mine.mean():.3f}",
-            ]
+            some = next(iter(own.values()))
+            mean = float(np.mean([value for value in values if value is not None]))
+            line: list[object] = [layer, some["concepts"], len(some["by_image"][0]), f"{times:g}", f"{mean:.3f}"]
             for rival in RIVALS:
-                theirs = found.get((layer, rival))
-                line.append("–" if theirs is None else words(np.array([r["by_image"][place] for r in theirs]) - mine))
+                pair = pair_of(found, layer, rival, place)
+                line.append("–" if pair is None else f"{words(pair[1] - pair[0])}, {len(pair[0])} seeds")
             body.append(line)
-    head = ["layer", "concepts", "seeds", "photographs", "times the paper's concepts a vector", "clusters, relative l2"]
-    return grid([*head, *(f"{rival}, less clusters" for rival in RIVALS)], body)
+    head = ["layer", "concepts", "photographs", "times the paper's concepts a vector", "clusters, relative l2"]
+    made = grid([*head, *(f"{rival}, less clusters" for rival in RIVALS)], body)
+    return made.replace(", 1 seeds", ", 1 seed")
+
+
+def at_paper(rows: list[Row]) -> str:
+    """Mean errors at the paper's number of concepts a vector, on the path of the lasso."""
+    found, body = by_seed(rows, "errors"), []
+    makers = (MAKERS[0], *MAKERS[2:])
+    for layer, used in PAPER_USED.items():
+        values = {}
+        for maker in makers:
+            read_at = [at_path(row, used) for row in found.get((layer, maker), {}).values()]
+            known = [value for value in read_at if value is not None]
+            values[maker] = float(np.mean(known)) if known else float("nan")
+        least = min(values, key=lambda maker: values[maker])
+        cells = [f"**{value:.3f}**" if maker == least else f"{value:.3f}" for maker, value in values.items()]
+        seeds = [len(found.get((layer, maker), {})) for maker in makers]
+        body.append([layer, f"{used:.1f}", *cells, " · ".join(map(str, seeds))])
+    return grid(["layer", "concepts a vector", *makers, "seeds"], body)
 
 
 def curves(rows: list[Row]) -> str:
     """Insertion less deletion at the paper's sparsity, and each rival less clusters on the same photographs."""
-    found, body = _section(rows, "curves"), []
+    found, body = by_seed(rows, "curves"), []
     for layer in sorted({layer for layer, _ in found}):
         areas = {
-            maker: np.array([[one[0] - one[1] for one in row["insertion_deletion"]] for row in found[layer, maker]])
+            maker: {
+                seed: [one[0] - one[1] for one in row["insertion_deletion"]]
+                for seed, row in found.get((layer, maker), {}).items()
+            }
             for maker in MAKERS
-            if (layer, maker) in found
         }
-        own = areas.get(MAKERS[0])
-        if own is None:
+        own = areas[MAKERS[0]]
+        if not own:
             continue
-        line: list[object] = [layer, len(own), own.shape[1], f"{own.mean():.3f}"]
-        body.append([*line, *(words(areas[rival] - own) if rival in areas else "–" for rival in RIVALS)])
-    head = ["layer", "seeds", "photographs", "clusters, insertion − deletion"]
-    return grid([*head, *(f"{rival}, less clusters" for rival in RIVALS)], body)
+        mean = np.mean([np.mean(values) for values in own.values()])
+        some = next(iter(found[layer, MAKERS[0]].values()))
+        line: list[object] = [layer, some["concepts"], len(own), some["images"], f"{mean:.3f}"]
+        for rival in RIVALS[1:]:
+            seeds = [seed for seed in own if seed in areas[rival]]
+            line.append(words(np.array([np.subtract(areas[rival][s], own[s]) for s in seeds])) if seeds else "–")
+        body.append(line)
+    head = ["layer", "concepts", "seeds", "photographs", "clusters, insertion − deletion"]
+    return grid([*head, *(f"{rival}, less clusters" for rival in RIVALS[1:])], body)
 
 
 def by_multiple(rows: list[Row]) -> str:
     """In how many layers each rival's error differs from that of clusters beyond its interval, by sparsity."""
-    found, lines = _section(rows, "errors"), []
+    found, lines = by_seed(rows, "errors"), []
     layers = sorted({layer for layer, _ in found})
     for place, times in enumerate(TIMES):
         line: list[object] = [f"{times:g}"]
         for rival in RIVALS:
             signs = []
             for layer in layers:
-                pair = [found.get((layer, maker)) for maker in (rival, MAKERS[0])]
-                if pair[0] is None or pair[1] is None or len(pair[0]) != len(pair[1]):
-                    continue
-                theirs, mine = (np.array([row["by_image"][place] for row in some]) for some in pair if some)
-                if not np.isnan(theirs - mine).any():
-                    _, low, high = interval(theirs - mine)
+                pair = pair_of(found, layer, rival, place)
+                if pair is not None:
+                    _, low, high = interval(pair[1] - pair[0])
                     signs.append(-1 if high < 0 else int(low > 0))
             line.append(f"{signs.count(1)} : {signs.count(-1)} : {signs.count(0)}")
         lines.append(line)
@@ -126,9 +177,9 @@ def by_multiple(rows: list[Row]) -> str:
 
 def orders(rows: list[Row]) -> str:
     """Clusters' curves to the class in the order of GIG, and what other orders give less, on the same photographs."""
-    found, body = _section(rows, "curves"), []
+    found, body = by_seed(rows, "curves"), []
     for layer in sorted({layer for layer, maker in found if maker == MAKERS[0]}):
-        some = found[layer, MAKERS[0]]
+        some = list(found[layer, MAKERS[0]].values())
         own = np.array([[one[0] - one[1] for one in row["insertion_deletion"]] for row in some])
         line: list[object] = [layer, len(some), own.shape[1], f"{own.mean():.3f}"]
         for name in some[0]["orders"]:

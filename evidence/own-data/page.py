@@ -25,8 +25,14 @@ KEYS = {
     "ten-minutes": ("set", "images", "seed"),
     "small": ("setting", "seed", "reader", "head"),
     "readers": ("setting", "seed", "reader"),
+    "full": ("data", "method", "seed"),
 }
 TODAY = ("as it is", "training images")
+SHOWN = (  # readers in the table; readers.jsonl.gz holds more
+    *("as it is", "standardized, decay 30", "standardized, decay 10", "centered", "centered, decay 10", "from zero"),
+    *("averaged", "averaged, from zero", "rate 0.0003", "rate 0.0003, from zero", "head rate 25", "chosen by concepts"),
+    *("chosen by concepts; head refitted", "chosen by concepts; head refitted, half drawn", "linear, image vectors"),
+)
 Row = dict[str, Any]
 
 
@@ -142,7 +148,7 @@ def readers(rows: list[Row]) -> str:
         return [100 * (one[measure] - two[measure]) for one, two in pairs if one.get(measure) is not None]
 
     lines = []
-    for reader in dict.fromkeys(row["reader"] for row in rows):
+    for reader in SHOWN:
         cells = []
         for name in settings:
             both = [gains(name, reader, measure) for measure in ("class", "concept_auc")]
@@ -157,11 +163,41 @@ def readers(rows: list[Row]) -> str:
             means = [np.mean(part) for name in settings if (part := gains(name, reader, measure))]
             cells.append(f"{np.mean(means):+.1f}" if means and reader != base else "–")
         lines.append((reader, *cells, "–" if reader == base else better))
-    lines.sort(key=lambda line: (line[0].startswith("linear"), line[0] != base, line[0]))
     seeds = {name: len({row["seed"] for row in rows if row["setting"] == name}) for name in settings}
     head = [f"{name} images ({seeds[name]} seeds)" for name in settings]
     named = ("class", "concept AUC", "sham", "truth", "area", "concept ECE")
     return table(("reader", *head, *(f"mean: {name}" for name in named), "class better in"), lines)
+
+
+def full(rows: list[Row]) -> str:
+    """Readers on whole sets, test images, each beside the same seeds of `evidence-cbm`: rows of its own evidence."""
+    usual = {(row["data"], row["seed"], row["rate"]): row for row in rows if row["method"] == "evidence-cbm"}
+
+    def numbers(row: Row) -> list[float | None]:
+        maps, told = row["maps"], row["corrections"]
+        found = [row["class"]["balanced_accuracy"], row["concept"]["auc"], told["area"], maps["ap"], maps["pointing"]]
+        return [None if value is None else 100 * value for value in found]
+
+    lines = []
+    for data, method in sorted({(row["data"], row["method"]) for row in rows if row["method"] != "evidence-cbm"}):
+        own = {row["seed"]: row for row in rows if (row["data"], row["method"]) == (data, method)}
+        control = {seed: usual.get((data, seed, row["rate"])) for seed, row in own.items()}
+        cells = []
+        for measure in range(5):
+            found = [numbers(row)[measure] for row in own.values()]
+            usually = [None if row is None else numbers(row)[measure] for row in control.values()]
+            here, there = _mean(found), _mean(usually)
+            gap = "" if here is None or there is None else f" ({here - there:+.1f})"
+            cells.append("–" if here is None else f"{here:.1f}{gap}")
+        lines.append((data, method.partition(", ")[2], ", ".join(map(str, sorted(own))), *cells))
+    head = ("set", "reader", "seeds", "class", "concept AUC", "corrections: area", "maps: precision", "pointing")
+    return table(head, lines)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    """None if one of them is missing."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
 def finished(rows: list[Row]) -> str:
@@ -178,6 +214,7 @@ def main() -> None:
     tables = {"ten-minutes": ten_minutes(read(HERE / "ten-minutes.jsonl.gz")), "finished": finished(found)}
     tables["small"] = small(read(HERE / "small.jsonl.gz"))
     tables["readers"] = readers(read(HERE / "readers.jsonl.gz"))
+    tables["full"] = full(read(HERE / "full.jsonl.gz"))
     tables["probes"] = probes(json.loads((HERE / "probes.json").read_text("utf-8")))
     fill(HERE / "README.md", tables | {"search": search(found), "validation": validation(found)})
 

@@ -10,7 +10,6 @@ training side say: the class without corrections, with the model's own answers w
 
 import argparse
 import json
-import random
 import time
 import warnings
 from dataclasses import replace
@@ -60,22 +59,19 @@ READERS: dict[str, dict[str, Any]] = {
 }
 REFITTED = ("as it is", "from zero", "chosen by concepts", "from zero, chosen by concepts")
 LEAST_SPREAD = 1e-3
-SLOW = 1000  # training images above which the linear classifier is left out
 Row = dict[str, Any]
 
 
 def trained(setting: str, seed: int, given: argparse.Namespace) -> list[Row]:
     """All readers of a setting and a seed."""
-    random.seed(seed)
     recipe = recipe_of(setting, seed, given)
     session = open_session(recipe, None, Launched(), Progress(quiet=True))
     if setting.startswith("shapes"):
         size = SETTINGS[setting][1]
         order = np.random.default_rng(seed).permutation(session.splits.train)
         ends = [size, size + size // 2, size + size // 2 + 400]
-        session.splits = replace(
-            session.splits, **dict(zip(("train", "val", "test"), np.split(order, ends), strict=False))
-        )
+        train, val, test, _ = np.split(order, ends)
+        session.splits = replace(session.splits, train=train, val=val, test=test)
     splits, device = session.splits, best_device()
     used = np.concatenate([splits.train, splits.val, splits.test])
     rows = np.full(len(session.source.examples.labels), -1, dtype=np.int64)
@@ -138,8 +134,6 @@ def trained(setting: str, seed: int, given: argparse.Namespace) -> list[Row]:
         on_val = (trial.tie, trial.value) if trial.by_concepts else (trial.value, trial.tie)
         line |= {"val": on_val[0], "val_concept_auc": on_val[1], "epoch": trial.epoch}
         lines.append({**about, "reader": trial.name, **line, **said})
-    if len(block.train) > SLOW:
-        return lines
     return [*lines, {**about, "reader": "linear, image vectors", **linear(block, block.image_vectors)}]
 
 

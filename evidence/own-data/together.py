@@ -84,7 +84,7 @@ class Trial:
     def rate(self, name: str, usual: float) -> float:
         """Of a parameter, as a multiple of the training's."""
         own = self.recipe.method.get("head_rate") if name.startswith("model.head.") else None
-        return usual if own is None else float(own)
+        return float(own) if isinstance(own, (int, float)) else usual
 
     def decay(self, name: str) -> float:
         own = self.reader_decay if name == f"{READER}.weights" else None

@@ -290,7 +290,9 @@ def main() -> None:
     if page.exists() and rows:
         made = {"conditions": page_table(rows)}
         if again:
-            made |= {"equal": equal.equal_table(again), "order": equal.order_table(again)}
+            made["equal"] = equal.equal_table(again)
+        if any(row["trial"] == "order" for row in again):
+            made["order"] = equal.order_table(again)
         fill(page, made)
     answers, alike = verdicts(results), ranks_alike(results)
     write_json(given.out / "verdicts.json", answers | ({"short trials rank as whole ones": alike} if alike else {}))

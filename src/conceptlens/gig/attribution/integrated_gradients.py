@@ -199,8 +199,8 @@ def _look(
         values |= zip(new, rows, strict=True)
         places = sorted(values)
         found = torch.stack([values[place] for place in places]).double().cpu().numpy()
-        much = (_shares(found) > 2 / LOOK).any(axis=1).tolist()
-        new = [(low + high) / 2 for (low, high), more in zip(pairwise(places), much, strict=True) if more]
+        most = _shares(found).max(axis=1)
+        new = [(low + high) / 2 for (low, high), share in zip(pairwise(places), most, strict=True) if share > 2 / LOOK]
         if not new:
             break
     return places, found
