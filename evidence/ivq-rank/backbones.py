@@ -238,11 +238,11 @@ def counts(rows: list[Row]) -> list[str]:
             added.append(f"{min(values):.0f} to {max(values):.0f} {kind}" if values else "")
         made.append(f"{REGULARIZERS[name]} adds {' and '.join(added)}")
     if FALLS in found:
-        each = found[FALLS]
-        lowest = [ends(each["none"], kind)[1] for kind in KINDS]
+        falls = found[FALLS]
+        lowest = [ends(falls["none"], kind)[1] for kind in KINDS]
         made.append(f"lowest {lowest[0]:.0f} and {lowest[1]:.0f}")
         for name in ("ivq", "l2"):
-            points = [between(each[name], each["none"], score(measure)) for measure in (CLASS, AUC)]
+            points = [between(falls[name], falls["none"], score(measure)) for measure in (CLASS, AUC)]
             made.append(f"class {shown(points[0])}, concept AUC {shown(points[1])}")
     return made
 
