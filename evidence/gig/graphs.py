@@ -1,13 +1,16 @@
-"""The graphs of the paper's Figures 1, 3, 6, 10, 12 and 13 for the authors' ResNet-50, and of a ViT on blood cells.
+"""The graphs of the paper's Figures 1, 3, 6, 10, 12 and 13 for the authors' ResNet-50, and of a trained run.
 
     export GIG_WEIGHTS=work/teachers/resnet50.safetensors                # pretraining/teachers/convert.py
-    python evidence/gig/graphs.py photographs --samples DIR --to PHOTOS  # 118 dogs and 182 others of 1,000 photographs
-    conceptlens decompose evidence/gig/graphs.py:build PHOTOS --out runs/graphs --rule gradient --per-image 6 \\
+    python evidence/gig/graphs.py photographs --samples DIR --to PHOTOS  # 118 dogs and 222 others of 1,000 photographs
+    conceptlens decompose evidence/gig/graphs.py:build PHOTOS --out runs/resnet50 --rule gradient --per-image 6 \\
         --layers layer2.3 --layers layer3.5 --layers layer4.1 --layers layer4.2 --validate-on 2 --examples 2 \\
         --image n02106166_Border_collie.JPEG --output "Border collie" --output "sea slug" \\
         --noise 70 --attack "sea slug"
-    conceptlens decompose runs/demo --data blood-cells --out runs/graphs-vit --rule gradient
-    python evidence/gig/graphs.py pictures --runs runs/graphs runs/graphs-vit --browser chromium
+    conceptlens train blood-cells/ivq-cbm --training.epochs 6 --out runs/cells
+    conceptlens decompose runs/cells --data blood-cells --n 400 --per-image 8 --rule gradient --validate-on 20 \\
+        --layers encoder.trunk.2 --layers encoder.trunk.4 --layers encoder.trunk.5 --examples 3 \\
+        --output "granule colour: red" --output "granularity: yes" --out runs/named
+    python evidence/gig/graphs.py pictures --runs runs/resnet50 runs/named --browser chromium
 
 The photograph, the noise and the attack's class are those of the paper (its own photograph is not at hand).
 """
@@ -93,6 +96,23 @@ def rows_of(runs: list[Path]) -> list[dict[str, Any]]:
     """What the graphs of each run say: the unexplained share by layer, and which concepts stay when disturbed."""
     made: list[dict[str, Any]] = []
     for run in runs:
+        if (run / "graph.json").exists():
+            main_graph = read_json(run / "graph.json")
+            made += [
+                {
+                    "run": run.name, "graph": "main", "layer": row["layer"], "output": " and ".join(main_graph["outputs"]),
+                    "concepts": row["concepts"], "error_share": round(row["error_share"], 4),
+                    "completeness_worst": round(main_graph["completeness"]["worst"], 5),
+                }
+                for row in main_graph["rows"]
+            ]  # fmt: skip
+        if (run / "validation.json").exists():
+            for each in read_json(run / "validation.json")["classes"]:
+                gig = next(order for order in each["orders"] if order["order"] == "gig")
+                found = {"difference": round(gig["difference"], 3), "over_random": round(gig["over_random"], 3)}
+                made.append(
+                    {"run": run.name, "graph": "validation", "layer": each["layer"], "images": each["images"], **found}
+                )
         for kind in ("image", "noise", "attack"):
             file = run / f"graph-{kind}.json"
             if not file.exists():
