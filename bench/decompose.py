@@ -22,13 +22,13 @@ repeats. They mean something only on an idle machine.
 import argparse
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from clock import best
 from conceptlens.core.files import write_json
 from conceptlens.gig.dictionaries.clusters import cluster, segment_sums
 from conceptlens.gig.dictionaries.lasso import decompose, lambda_for
@@ -54,18 +54,6 @@ def vectors(n: int, channels: int, seed: int = 0, of: int = 0) -> Tensor:
         noise = 0.02 * torch.randn(len(rows), channels, generator=generator)
         found[rows] = (directions[chosen] * weight).sum(1) + noise
     return found
-
-
-def best(work: Callable[[], Any], repeats: int, device: str) -> tuple[float, Any]:
-    """Smallest wall time in seconds, and the last result."""
-    seconds, result = float("inf"), None
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = work()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        seconds = min(seconds, time.perf_counter() - start)
-    return seconds, result
 
 
 def bench_clusters(a: argparse.Namespace) -> dict[str, Any]:

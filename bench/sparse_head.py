@@ -15,7 +15,6 @@ Times are the smallest over the repeats. They mean something only on an idle mac
 
 import argparse
 import os
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +29,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
+from clock import best
 from conceptlens.core.files import write_json
 from conceptlens.nn.sparse_head import SparseHead, fit_elastic_net, fit_path
 
@@ -77,18 +77,6 @@ def objective(weights: npt.NDArray[Any], biases: npt.NDArray[Any], x: Tensor, y:
 
 def of_head(head: SparseHead, x: Tensor, y: Tensor) -> float:
     return objective(head.weights.cpu().numpy(), head.biases.cpu().numpy(), x, y, head.lam)
-
-
-def best(work: Callable[[], Any], repeats: int, device: str = "cpu") -> tuple[float, Any]:
-    """Smallest wall time in seconds, and the last result."""
-    seconds = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = work()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        seconds = min(seconds, time.perf_counter() - start)
-    return seconds, result
 
 
 def single(kind: str, x: Tensor, y: Tensor, lam: float, repeats: int) -> dict[str, Any]:

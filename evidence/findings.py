@@ -131,7 +131,7 @@ def ranks() -> list[str]:
 
 
 def tuned_ranks() -> list[str]:
-    """Effective rank after the last epoch with each regularizer tuned alike; `backbones` and a start from scratch."""
+    """Effective rank after the last epoch with each regularizer tuned alike; a start from scratch."""
     rows: list[Tree] = read_json(stored(HERE / "ivq-ablations" / "rows.json"))["rows"]
 
     def of(name: str, sets: Sequence[str] = SETS) -> str:
@@ -150,20 +150,19 @@ def tuned_ranks() -> list[str]:
     kept = {name: [run for run in scratch if run["name"] == name] for name in ("default", "no-regularizer")}
     pair = [" against ".join(spread_of([run[kind] for run in kept[name]], 1) for name in kept) for kind in ("re", "rp")]
     made.append(f"effective {pair[0]}, published {pair[1]}")
-    lite = [json.loads(line) for line in _lines("ivq-rank/backbones.jsonl")]
-    change = {
-        kind: next(row["rank_by_epoch"][kind] for row in lite if row["regularizer"] == "none")
-        for kind in ("published", "effective")
-    }
-    made.append(" → ".join(f"{change['published'][place]:.1f}" for place in (0, -1)) + " of 49")
-    made.append("effective " + " → ".join(f"{change['effective'][place]:.1f}" for place in (0, -1)))
-    for words, name in (("IVQ", "ivq"), ("plain L2", "l2")):
-        spans = []
-        for kind in ("published", "effective"):
-            last = [row["rank_by_epoch"][kind][-1] for row in lite if row["regularizer"] == name]
-            spans.append(f"{min(last):.1f} to {max(last):.1f}")
-        made.append(f"with {words} {spans[0]} and {spans[1]}")
     return made
+
+
+def starts() -> list[str]:
+    """Ranks from starts without the variance-covariance term."""
+    sys.path.insert(0, str(HERE / "ivq-rank"))
+    import backbones
+
+    rows = backbones.read()
+    told = backbones.told(rows)
+    falls = told.pop(" | ".join(backbones.FALLS))
+    counted = [piece for piece in backbones.counts(rows) if "trainings" not in piece and "rank ends" not in piece]
+    return [*falls, *(pieces[0] for pieces in told.values()), *counted]
 
 
 def table1() -> list[str]:
@@ -426,11 +425,11 @@ def learning() -> list[str]:
     sys.path.insert(0, str(HERE / "ivq-table1"))
     import fine_tuned
 
-    return fine_tuned.sentences(fine_tuned.read())[:5]
+    return fine_tuned.sentences(fine_tuned.read())
 
 
 def statements() -> list[str]:
-    ivq = [*ablations(), *released(), *ranks(), *tuned_ranks(), *table1(), *learning(), *uses()]
+    ivq = [*ablations(), *released(), *ranks(), *tuned_ranks(), *starts(), *table1(), *learning(), *uses()]
     return [
         *ivq,
         *grounded(),

@@ -33,6 +33,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "ivq-rank": ("collect.py",),
     "ivq-table1": ("table1.py", "--runs", "{empty}", "--keep"),
     "leakage-test": (),
+    "mean-logit": ("leveled.py",),
     "own-data": ("page.py",),
     "real-models": ("page.py",),
     "pf-cbm": ("tables.py", "--rows", "{here}/rows", "--out", "{here}"),

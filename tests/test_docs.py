@@ -67,6 +67,16 @@ def test_the_first_lines_of_python_run(page: str, tmp_path: Path, monkeypatch: p
     exec(compile(code, page, "exec"), {})
 
 
+@pytest.mark.slow
+def test_own_augmentation_runs_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = (block for block in blocks("docs/python.md", "python") if "transform=" in block)
+    fewer = ", data__limit=20, epochs=1, bootstrap=2, quiet=True)"
+    code, trained = re.subn(r"(cl\.train\([^#\n]*)\)", rf"\g<1>{fewer}", code)
+    assert trained == 1
+    exec(f"import conceptlens as cl\n{code}", {})
+
+
 def test_documented_concept_file_and_recipe_are_valid() -> None:
     (concept_file,) = blocks("docs/concepts.md", "yaml")
     concepts = ConceptSet.from_yaml(concept_file)

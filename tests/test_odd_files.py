@@ -17,7 +17,7 @@ from conceptlens.core import manifest
 from conceptlens.core.errors import UserError
 from conceptlens.core.files import MAX_YAML, file_hash, read_json, read_yaml, write_json
 from conceptlens.data.checks.findings import Problems
-from conceptlens.data.images.read import describe_image, open_image
+from conceptlens.data.images.read import examine_image, open_image
 from conceptlens.data.labels.columns import guess_encoding, read_columns
 from conceptlens.data.labels.corrections import read_corrections
 from conceptlens.recipes.parse import load_recipe
@@ -130,12 +130,12 @@ def test_images_that_cannot_be_seen(refuse: Refuse, own_run: Path, tmp_path: Pat
     refuse("predict", own_run, tmp_path / "clear.png", says="every pixel is fully transparent")
     pixels[..., 3] = 255
     Image.fromarray(pixels).save(tmp_path / "opaque.png")
-    facts = describe_image(tmp_path / "opaque.png", name="opaque")
+    facts = examine_image(tmp_path / "opaque.png", name="opaque")[1]
     assert (facts.alpha, facts.opaque) == (False, True)
     assert open_image(tmp_path / "opaque.png", name="opaque").getpixel((0, 0)) == (100, 100, 100)
     pixels[0, 0, 3] = 10
     Image.fromarray(pixels).save(tmp_path / "some.png")
-    facts = describe_image(tmp_path / "some.png", name="some")
+    facts = examine_image(tmp_path / "some.png", name="some")[1]
     assert (facts.alpha, facts.opaque) == (True, False)
 
 

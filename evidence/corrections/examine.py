@@ -335,7 +335,8 @@ def set_epsilon(epsilon: float) -> None:
     from conceptlens.evaluation.interventions import edits
     from conceptlens.nn.heads import bottleneck
 
-    bottleneck.EPSILON = edits.EPSILON = epsilon
+    for module in (bottleneck, edits):
+        vars(module)["EPSILON"] = epsilon
 
 
 def few_labels(work: Path, blood: Path, seeds: int) -> Iterator[Tree]:

@@ -272,7 +272,8 @@ if __name__ == "__main__":
     done = {(row["data"], row["encoder"], row["variant"], row["seed"]) for row in map(json.loads, lines)}
     with options.out.open("a") as file:
         for seed in range(options.seeds):
-            for name, variant in variants(world.depth, options.only).items():
+            for variant_name, variant in variants(world.depth, options.only).items():
+                name = f"{variant_name}, {options.size} pixels" if options.size else variant_name
                 key = (options.data, options.encoder, name, seed)
                 if key in done:
                     continue

@@ -107,15 +107,15 @@ def compared(data: str, work: Path) -> list[dict[str, Any]]:
             folder = work / "runs" / f"{data}-{method}-{seed}".replace(" ", "-")
             if (folder / "metrics.json").exists() or (work / "draws" / f"{folder.name}.npz").exists():
                 made[method][seed] = draws_of(folder, method, work / "draws")
-    rows = []
+    rows, own = [], made.get(OURS, {})
     for method, runs in made.items():
-        seeds = sorted(set(runs) & set(made[OURS]))
+        seeds = sorted(set(runs) & set(own))
         if method == OURS or not seeds:
             continue
         images = int(runs[seeds[0]]["images"][0])
         row: dict[str, Any] = {"data": data, "other": method, "seeds": seeds, "images": images}
         for name in MEASURES:
-            pairs = [(made[OURS][seed], runs[seed]) for seed in seeds if name in runs[seed]]
+            pairs = [(own[seed], runs[seed]) for seed in seeds if name in runs[seed]]
             if not pairs:
                 continue
             assert all(np.array_equal(ours["images"], other["images"]) for ours, other in pairs), "the same images"

@@ -31,6 +31,7 @@ from typing import Any
 
 import torch
 from dictionaries import MAKERS, Coder, fitted, matched_penalty
+from masks import kept
 from subjects import RESNET_LAYERS, Subject, resnet_subject, vit_subject
 from torch import Tensor
 
@@ -41,7 +42,7 @@ from conceptlens.gig.dictionaries.compare import SHARES, compare_sizes
 from conceptlens.gig.dictionaries.lasso import decompose, lambda_for
 from conceptlens.gig.graph import Seen
 from conceptlens.gig.samples import Samples, collect
-from conceptlens.gig.validation.curves import area, kept
+from conceptlens.gig.validation.curves import area
 from conceptlens.gig.validation.validation import agreement, class_curves, layer_curves, reconstruction_curve, trade_off
 
 SECTIONS = ("accuracy", "samples", "dictionaries", "curves", "orders", "between", "sizes", "sheets")

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from masks import kept
 from sparsity_settings import MAKERS, PAPER_USED, TIMES
 from subjects import Pictures, read_pack, resnet50
 from torch import Tensor
@@ -46,7 +47,7 @@ from conceptlens.gig.graph import Seen
 from conceptlens.gig.means import top
 from conceptlens.gig.network import Network, open_network
 from conceptlens.gig.samples import Samples, collect
-from conceptlens.gig.validation.curves import area, kept
+from conceptlens.gig.validation.curves import area
 from conceptlens.gig.validation.robustness import noisy
 from conceptlens.gig.validation.validation import layer_curves, relative_l2
 

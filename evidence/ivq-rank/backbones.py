@@ -132,8 +132,7 @@ def differences(rows: list[Row]) -> str:
             cells = [ENCODERS[encoder], f"{data}, {CODES[code]}", REGULARIZERS[name]]
             cells += [shown(between(each[name], each["none"], last(kind))) for kind in KINDS]
             for measure in (CLASS, AUC):
-                points = between(each[name], each["none"], lambda row, m=measure: 100 * row["test"][m])  # type: ignore[misc]
-                cells.append(shown(points))
+                cells.append(shown(between(each[name], each["none"], score(measure))))
             lines.append(cells)
     return lined(head, lines)
 
@@ -198,6 +197,58 @@ TABLES = {
     "starts": starts,
     "backbones-earlier": earlier,
 }
+
+
+def told(rows: list[Row]) -> dict[str, list[str]]:
+    """Pieces of sentences of README.md and docs/findings.md, by setting: each regularizer's ranks, both kinds."""
+    made: dict[str, list[str]] = {}
+    for setting, each in settings(rows).items():
+        pieces = []
+        for mine in each.values():
+            words = []
+            for kind in KINDS:
+                before, _, after = ends(mine, kind)
+                words.append(f"{kind} {before:.0f} → {spread(after, 0)}")
+            pieces.append(", ".join(words))
+        made[" | ".join(setting)] = pieces
+    return made
+
+
+FALLS = ("vit, class token", "printed", "HAM10000")  # where a rank falls and all three seeds were trained
+
+
+def counts(rows: list[Row]) -> list[str]:
+    """How often a rank falls without a regularizer, and what IVQ and plain L2 change from starts without the term."""
+    made = [f"{sum(row['experiment'] == 'rank' and 'pixels' in row for row in rows)} trainings"]
+    found = {setting: each for setting, each in settings(rows).items() if setting[0] in WITHOUT_TERM}
+    for kind in KINDS:
+        every = [ends(each["none"], kind) for each in found.values()]
+        change = [100 * (float(np.mean(after)) / before - 1) for before, _, after in every]
+        lower = sum(value < -5 for value in change)
+        span = f"({min(change):+.0f} to {max(change):+.0f} %)".replace("-", "−")
+        made.append(f"{kind} rank ends more than 5 % lower in {lower} of {len(change)} {span}")
+    for name in ("ivq", "l2"):
+        added = []
+        for kind in KINDS:
+            each = [between(one[name], one["none"], last(kind)) for one in found.values() if name in one]
+            known = [value for value in each if value is not None]
+            up, down = sum(low > 0 for _, low, _ in known), sum(high < 0 for *_, high in known)
+            made.append(f"{REGULARIZERS[name]} raises the {kind} rank in {up} and lowers it in {down} of {len(known)}")
+            values = [value for value, *_ in known]
+            added.append(f"{min(values):.0f} to {max(values):.0f} {kind}" if values else "")
+        made.append(f"{REGULARIZERS[name]} adds {' and '.join(added)}")
+    if FALLS in found:
+        each = found[FALLS]
+        lowest = [ends(each["none"], kind)[1] for kind in KINDS]
+        made.append(f"lowest {lowest[0]:.0f} and {lowest[1]:.0f}")
+        for name in ("ivq", "l2"):
+            points = [between(each[name], each["none"], score(measure)) for measure in (CLASS, AUC)]
+            made.append(f"class {shown(points[0])}, concept AUC {shown(points[1])}")
+    return made
+
+
+def score(measure: str) -> Any:
+    return lambda row: 100 * row["test"][measure]
 
 
 def draw(rows: list[Row]) -> None:

@@ -8,7 +8,8 @@ patches        image vector, patches and the likeness of all pairs of patches
 decorrelated   the same and the variance-covariance term on patches, with the weight that `builtin/vit` had
 class token    the image vector alone, as in a CLIP: nothing is asked of patches
 
-All three see the same views in the same order, for the same number of steps. The weights are not shipped.
+All three see the same views in the same order. One that reaches its time limit stops early, and its row says at which
+step. The weights are not shipped.
 """
 
 import math

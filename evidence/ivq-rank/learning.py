@@ -195,10 +195,13 @@ def begin_worker(work: Path, threads: int) -> None:
     def validated(*given: Any, rank_images: int, **options: Any) -> Any:
         return predicting.predict(*given, rank_images=RANK_IMAGES, **options)
 
-    stage.predict = validated  # type: ignore[assignment]
-    predicting.rank_columns = lambda patches: patch_ranks(patches, RANKS)  # the two that pages show
-    train._training_vectors = lambda session: None  # this and the next line: bars that no page here shows
-    summary.label_to_class_ceiling = lambda *labels: None
+    for module, name, value in (
+        (stage, "predict", validated),
+        (predicting, "rank_columns", lambda patches: patch_ranks(patches, RANKS)),  # the two that pages show
+        (train, "_training_vectors", lambda session: None),  # this and the next: bars that no page here shows
+        (summary, "label_to_class_ceiling", lambda *labels: None),
+    ):
+        setattr(module, name, value)
     share_pixels(work)
     if torch.cuda.is_available():
         torch.zeros(1, device="cuda")

@@ -52,28 +52,9 @@ def statements() -> list[str]:
         f"on HAM10000 {auc(runs, 'ham10000', 'ivq-cbm'):.2f} against {auc(runs, 'ham10000', without):.2f}",
         f"(effective rank up to {low_high(ends(plain, 'effective'))}, published {low_high(ends(plain, 'published'))})",
         f"test scores and the rank of the validation tokens by epoch of {len(runs)} trainings",
-        *of_backbones(),
-    ]
-
-
-def of_backbones() -> list[str]:
-    """What is said of encoders without a loss on patches."""
-    rows = backbones.read()
-    if not rows:
-        return []
-    end = {
-        (row["regularizer"], row["weight"], kind): row["rank_by_epoch"][kind]
-        for row in rows
-        for kind in ("published", "effective")
-    }
-    fell = {kind: end["none", 0.0, kind][0] - end["none", 0.0, kind][-1] for kind in ("published", "effective")}
-    start = {kind: end["none", 0.0, kind][0] for kind in fell}
-    lower = {kind: end["none", 0.0, kind][-1] - end["ivq", 1.0, kind][-1] for kind in fell}
-    return [
-        f"{len(rows)} trainings of encoders without it",
-        f"the published rank falls by {fell['published']:.0f} of {start['published']:.0f}, the effective one by "
-        f"{fell['effective']:.0f} of {start['effective']:.0f}",
-        f"(published by {lower['published']:.0f}, effective by {lower['effective']:.0f})",
+        *backbones.counts(backbones.read()),
+        *(piece for pieces in backbones.told(backbones.read()).values() for piece in pieces[:1]),
+        *backbones.told(backbones.read())[" | ".join(backbones.FALLS)][1:],
     ]
 
 

@@ -50,19 +50,17 @@ def worth(row: Row) -> float:
 
 
 def chosen(rows: list[Row], data: str, method: str, train: int | str = 2) -> list[Row]:
-    """The trainings by seed: those from the original images, at the rate that earlier trials chose; else those trials'.
+    """The trainings by seed, at the rate that validation chose among the trials of seed 0, where there are any.
 
-    The trials (seed 0, and a few further seeds) were made from small copies of the images.
+    Trials were made from small copies of the images, later seeds from the originals; of one seed the original counts.
     """
     mine = [row for row in rows if (row["data"], row["method"], row["train"]) == (data, method, train)]
-    original = [row for row in mine if "pixels" in row]
-    if original:
-        return sorted(original, key=lambda row: row["seed"])
     tried = [row for row in mine if row["seed"] == 0]
-    if not tried:
-        return []
-    rate = max(tried, key=worth)["rate"]
-    return sorted((row for row in mine if row["rate"] == rate), key=lambda row: row["seed"])
+    if tried:
+        rate = max(tried, key=worth)["rate"]
+        mine = [row for row in mine if row["rate"] == rate]
+    by_seed = {row["seed"]: row for row in sorted(mine, key=lambda row: "pixels" in row)}
+    return [by_seed[seed] for seed in sorted(by_seed)]
 
 
 def percent(values: list[float | None]) -> str:
@@ -77,7 +75,7 @@ def table(rows: list[Row]) -> str:
     return "\n\n".join(part for train in (2, "all") for part in parts_of(rows, train))
 
 
-TRAINED = {2: "last two blocks learn", "all": "the whole encoder learns"}
+TRAINED: dict[int | str, str] = {2: "last two blocks learn", "all": "the whole encoder learns"}
 
 
 def parts_of(rows: list[Row], train: int | str) -> list[str]:
@@ -139,6 +137,12 @@ def differences(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+COLORS = ("#0072b2", "#0072b2", "#56b4e9", "#d55e00", "#cc79a7", "#e69f00", "#999999", "#f0e442", "#009e73", "#000000")
+
+
+LINES = {"ivq-cbm, no IVQ": "--", "evidence-cbm": ":", "mvp-cbm": "-."}
+
+
 def draw(rows: list[Row], out: Path) -> None:
     """Rank by epoch of every method (the paper's Figures 1, 4 and 5), a panel for each data set and measure."""
     panels = [(data, train) for train in TRAINED for data in DATA if chosen(rows, data, "ivq-cbm", train)]
@@ -154,7 +158,7 @@ def draw(rows: list[Row], out: Path) -> None:
                     continue
                 epochs = [point[0] for point in mine[0]["epoch_scores"]]
                 curve = np.mean([row["rank_by_epoch"][kind] for row in mine], 0)
-                style = {"color": f"C{number}", "ls": "--" if method == "ivq-cbm, no IVQ" else "-"}
+                style = {"color": COLORS[number % len(COLORS)], "ls": LINES.get(method, "-")}
                 names[name.replace("`", "").replace("… ", "ivq-cbm, ")] = panel.plot(epochs, curve, lw=1.5, **style)[0]
             panel.set(ylim=(0, None), xlabel="epoch", ylabel=f"{kind} rank")
             panel.set_title(f"{data}\n{TRAINED[train]}", fontsize=9)
@@ -185,8 +189,8 @@ def sentences(rows: list[Row]) -> list[str]:
     """What README.md and docs/findings.md say of these rows."""
     made = []
     for data in ("blood cells", "HAM10000", "IDRiD"):
-        shown = ("ivq-cbm", "ivq-cbm, no IVQ", "black-box")
-        others = [name for name in METHODS if name not in shown and chosen(rows, data, name)]
+        named = ("ivq-cbm", "ivq-cbm, no IVQ", "black-box")
+        others = [name for name in METHODS if name not in named and chosen(rows, data, name)]
         values = [float(score(rows, data, name).split(" ")[0]) for name in others]
         made.append(
             f"{data} {score(rows, data, 'ivq-cbm')} with IVQ, {score(rows, data, 'ivq-cbm, no IVQ')} without, "
@@ -209,4 +213,9 @@ def sentences(rows: list[Row]) -> list[str]:
             for data in ("blood cells", "HAM10000", "IDRiD")
         )
     )
+    for other in ("ivq-cbm, no IVQ", "class token, same head", "black-box"):
+        pairs = [(chosen(rows, data, "ivq-cbm"), chosen(rows, data, other)) for data in ("HAM10000", "IDRiD")]
+        made.append("class " + ", ".join(shown(between(*pair, CLASS)) for pair in pairs))
+        if other != "black-box":
+            made.append("concept AUC " + ", ".join(shown(between(*pair, AUC)) for pair in pairs))
     return made

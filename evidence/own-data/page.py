@@ -26,9 +26,13 @@ KEYS = {
     "small": ("setting", "seed", "reader", "head"),
     "readers": ("setting", "seed", "reader"),
     "full": ("data", "method", "seed"),
-    "variants": ("set", "size", "seed", "what"),
 }
 TODAY = ("as it is", "training images")
+SHOWN = (  # readers in the table; readers.jsonl.gz holds more
+    *("as it is", "standardized, decay 30", "standardized, decay 10", "centered", "centered, decay 10", "from zero"),
+    *("averaged", "averaged, from zero", "rate 0.0003", "rate 0.0003, from zero", "head rate 25", "chosen by concepts"),
+    *("chosen by concepts; head refitted", "chosen by concepts; head refitted, half drawn", "linear, image vectors"),
+)
 Row = dict[str, Any]
 
 
@@ -144,7 +148,7 @@ def readers(rows: list[Row]) -> str:
         return [100 * (one[measure] - two[measure]) for one, two in pairs if one.get(measure) is not None]
 
     lines = []
-    for reader in dict.fromkeys(row["reader"] for row in rows):
+    for reader in SHOWN:
         cells = []
         for name in settings:
             both = [gains(name, reader, measure) for measure in ("class", "concept_auc")]
@@ -159,7 +163,6 @@ def readers(rows: list[Row]) -> str:
             means = [np.mean(part) for name in settings if (part := gains(name, reader, measure))]
             cells.append(f"{np.mean(means):+.1f}" if means and reader != base else "–")
         lines.append((reader, *cells, "–" if reader == base else better))
-    lines.sort(key=lambda line: (line[0].startswith("linear"), line[0] != base, line[0]))
     seeds = {name: len({row["seed"] for row in rows if row["setting"] == name}) for name in settings}
     head = [f"{name} images ({seeds[name]} seeds)" for name in settings]
     named = ("class", "concept AUC", "sham", "truth", "area", "concept ECE")
@@ -167,89 +170,34 @@ def readers(rows: list[Row]) -> str:
 
 
 def full(rows: list[Row]) -> str:
-    """Readers on whole sets, test images, beside the rows of `evidence-cbm` in its own evidence, same seeds."""
-    usual = {
-        (r["data"], r["seed"]): r
-        for r in read(HERE.parent / "evidence-cbm" / "rows.jsonl.gz")
-        if r["method"] == "evidence-cbm"
-    }
-    head = (
-        "set",
-        "reader",
-        "seeds",
-        "class",
-        "concept AUC",
-        "corrections: area",
-        "sham less untouched",
-        "maps: precision",
-        "pointing",
-    )
+    """Readers on whole sets, test images, each beside the same seeds of `evidence-cbm`: rows of its own evidence."""
+    usual = {(row["data"], row["seed"], row["rate"]): row for row in rows if row["method"] == "evidence-cbm"}
+
+    def numbers(row: Row) -> list[float | None]:
+        maps, told = row["maps"], row["corrections"]
+        found = [row["class"]["balanced_accuracy"], row["concept"]["auc"], told["area"], maps["ap"], maps["pointing"]]
+        return [None if value is None else 100 * value for value in found]
+
     lines = []
-
-    def numbers(row: Row) -> list[float]:
-        maps, told = row.get("places", {}).get("numbers", {}), row["corrections"]
-        values = [row["class"]["balanced_accuracy"], row["concept"]["auc"], told["area"]]
-        values += [None if told["sham"] is None else told["sham"] - told["untouched"]]
-        return [np.nan if value is None else value for value in (*values, maps.get("ap"), maps.get("pointing"))]
-
-    for data in dict.fromkeys(row["data"] for row in rows):
-        for method in dict.fromkeys(row["method"] for row in rows if row["data"] == data):
-            own = {row["seed"]: row for row in rows if (row["data"], row["method"]) == (data, method)}
-            seeds = sorted(seed for seed in own if (data, seed) in usual)
-            if not seeds:
-                continue
-            for name, source in (
-                ("evidence-cbm", [usual[data, seed] for seed in seeds]),
-                (method, [own[seed] for seed in seeds]),
-            ):
-                means = 100 * np.mean([numbers(row) for row in source], 0)
-                line = (data, name, f"{len(seeds)}", *("–" if np.isnan(value) else f"{value:.1f}" for value in means))
-                if line not in lines:
-                    lines.append(line)
+    for data, method in sorted({(row["data"], row["method"]) for row in rows if row["method"] != "evidence-cbm"}):
+        own = {row["seed"]: row for row in rows if (row["data"], row["method"]) == (data, method)}
+        control = {seed: usual.get((data, seed, row["rate"])) for seed, row in own.items()}
+        cells = []
+        for measure in range(5):
+            found = [numbers(row)[measure] for row in own.values()]
+            usually = [None if row is None else numbers(row)[measure] for row in control.values()]
+            here, there = _mean(found), _mean(usually)
+            gap = "" if here is None or there is None else f" ({here - there:+.1f})"
+            cells.append("–" if here is None else f"{here:.1f}{gap}")
+        lines.append((data, method.partition(", ")[2], ", ".join(map(str, sorted(own))), *cells))
+    head = ("set", "reader", "seeds", "class", "concept AUC", "corrections: area", "maps: precision", "pointing")
     return table(head, lines)
 
 
-def variants(rows: list[Row]) -> str:
-    """Other readers by default, on the blocks of the search: test images, differences by Student's t over seeds."""
-    head = (
-        "set",
-        "training images",
-        "reader",
-        "seeds",
-        "as it is",
-        "this reader",
-        "difference, points",
-        "95% interval",
-        "concept AUC, points",
-    )
-    found = {(row["set"], row["size"], row["seed"], row["what"]): row for row in rows}
-    lines = []
-    for name in SETS:
-        for size in SIZES:
-            for what in sorted({row["what"] for row in rows} - {"default, again"}):
-                pairs = [
-                    (found[key], found[*key[:3], "default, again"])
-                    for key in sorted(found)
-                    if (key[0], key[1], key[3]) == (name, size, what) and (*key[:3], "default, again") in found
-                ]
-                if not pairs:
-                    continue
-                gaps = 100 * np.array([one["test"] - two["test"] for one, two in pairs])
-                auc = 100 * np.mean([one["test_concept_auc"] - two["test_concept_auc"] for one, two in pairs])
-                means = [f"{np.mean([pair[place]['test'] for pair in pairs]):.3f}" for place in (1, 0)]
-                lines.append(
-                    (
-                        name,
-                        f"{size}",
-                        what.partition(", ")[2],
-                        f"{len(pairs)}",
-                        *means,
-                        f"{gaps.mean():+.1f}",
-                        interval(gaps),
-                        f"{auc:+.1f}",
-                    )
-                )
-    return table(head, lines)
+def _mean(values: list[float | None]) -> float | None:
+    """None if one of them is missing."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
 def finished(rows: list[Row]) -> str:
@@ -265,9 +213,8 @@ def main() -> None:
     found = read(HERE / "search.jsonl.gz")
     tables = {"ten-minutes": ten_minutes(read(HERE / "ten-minutes.jsonl.gz")), "finished": finished(found)}
     tables["small"] = small(read(HERE / "small.jsonl.gz"))
-    for name, make in (("readers", readers), ("full", full), ("variants", variants)):
-        if (HERE / f"{name}.jsonl.gz").exists():
-            tables[name] = make(read(HERE / f"{name}.jsonl.gz"))
+    tables["readers"] = readers(read(HERE / "readers.jsonl.gz"))
+    tables["full"] = full(read(HERE / "full.jsonl.gz"))
     tables["probes"] = probes(json.loads((HERE / "probes.json").read_text("utf-8")))
     fill(HERE / "README.md", tables | {"search": search(found), "validation": validation(found)})
 

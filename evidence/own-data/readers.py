@@ -10,7 +10,6 @@ training side say: the class without corrections, with the model's own answers w
 
 import argparse
 import json
-import random
 import time
 import warnings
 from dataclasses import replace
@@ -20,7 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 from small import SETTINGS, Block, drawn, fit_head, judge, linear, recipe_of
-from together import READER, Decoded, Trial, train_together
+from together import Decoded, Trial, train_together
+from torch import Tensor
+from torch.nn import functional as F
 
 from conceptlens.core.allocation import kept_memory
 from conceptlens.core.devices import best_device
@@ -29,7 +30,7 @@ from conceptlens.data.labels.class_table import labels_follow_from_class
 from conceptlens.data.loading.loader import PixelReader
 from conceptlens.encoders.contract import Cut
 from conceptlens.evaluation.concepts.concepts import concept_metrics
-from conceptlens.methods.build import Blueprint, build_pipeline
+from conceptlens.methods.build import Blueprint, build_pipeline, sample_indices
 from conceptlens.training.epochs import with_epochs
 from conceptlens.training.optimization.losses import class_weights
 from conceptlens.training.records.progress import Progress
@@ -57,33 +58,29 @@ READERS: dict[str, dict[str, Any]] = {
     "rate 0.0003, from zero, chosen by concepts": {"rate": 3e-4, "zero": True, "by_concepts": True},
 }
 REFITTED = ("as it is", "from zero", "chosen by concepts", "from zero, chosen by concepts")
-SLOW = 1000  # training images above which the linear classifier is left out
+LEAST_SPREAD = 1e-3
 Row = dict[str, Any]
 
 
 def trained(setting: str, seed: int, given: argparse.Namespace) -> list[Row]:
     """All readers of a setting and a seed."""
-    random.seed(seed)
     recipe = recipe_of(setting, seed, given)
     session = open_session(recipe, None, Launched(), Progress(quiet=True))
     if setting.startswith("shapes"):
         size = SETTINGS[setting][1]
         order = np.random.default_rng(seed).permutation(session.splits.train)
         ends = [size, size + size // 2, size + size // 2 + 400]
-        session.splits = replace(
-            session.splits, **dict(zip(("train", "val", "test"), np.split(order, ends), strict=False))
-        )
+        train, val, test, _ = np.split(order, ends)
+        session.splits = replace(session.splits, train=train, val=val, test=test)
     splits, device = session.splits, best_device()
     used = np.concatenate([splits.train, splits.val, splits.test])
     rows = np.full(len(session.source.examples.labels), -1, dtype=np.int64)
     rows[used] = np.arange(len(used))
-    plain: Row = {"method": {**recipe.method, "standardize": False, "reader_decay": None}}
-    base = with_epochs(replace(recipe, encoder=session.recipe.encoder, **plain), len(splits.train))
+    base = with_epochs(replace(recipe, encoder=session.recipe.encoder), len(splits.train))
     if given.limit_epochs:
         base = replace(base, training=replace(base.training, epochs=given.limit_epochs))
     torch.manual_seed(seed)
-    built = replace(base, method={**base.method, "standardize": True})
-    pipeline = build_pipeline(Blueprint(built, session.blueprint.concepts, session.blueprint.classes))
+    pipeline = build_pipeline(Blueprint(base, session.blueprint.concepts, session.blueprint.classes))
     encoder = pipeline.encoder.to(device).eval()
     size = recipe.encoder.image_size or encoder.image_size
     pixels = PixelReader(session.source, size, recipe.data.fit)
@@ -96,23 +93,21 @@ def trained(setting: str, seed: int, given: argparse.Namespace) -> list[Row]:
         )
     packed = packed.clone()
     encoder.cut = Cut(0, encoder.grid(size, size))
-    width = pipeline.model.reader.mean.shape[0]
-    neutral = {f"{READER}.mean": torch.zeros(width), f"{READER}.scale": torch.ones(width)}
+    everyone = Decoded(encoder, packed)
+    sample = torch.from_numpy(rows[sample_indices(splits.train, seed)])  # what a method may look at before training
+    shift, spread = moments(everyone, sample.to(device))
     trials = []
     for name in given.readers or READERS:
         how = READERS[name]
-        own = replace(base, method={**base.method, "reader_decay": how.get("decay"), "head_rate": how.get("head_rate")})
+        own = replace(base, method={**base.method, "head_rate": how["head_rate"]}) if "head_rate" in how else base
         rate = how.get("rate", own.training.learning_rate)
         training = replace(own.training, ema=how.get("ema", own.training.ema), learning_rate=rate)
-        own = replace(own, training=training)
-        begins = {} if how.get("standardize") else dict(neutral)
-        if not how.get("spread", True):
-            begins[f"{READER}.scale"] = neutral[f"{READER}.scale"]
-        if how.get("zero"):
-            begins[f"{READER}.weights"] = torch.zeros(1)
-        trials.append(Trial(name, own, begins=begins, by_concepts=how.get("by_concepts", False)))
+        trial = Trial(name, replace(own, training=training), by_concepts="by_concepts" in how, from_zero="zero" in how)
+        trial.reader_decay = how.get("decay")
+        trial.shift = shift if "standardize" in how else None
+        trial.scale = 1 / (spread + LEAST_SPREAD) if "standardize" in how and how.get("spread", True) else None
+        trials.append(trial)
     found = train_together(session, pipeline, packed, rows, trials)
-    everyone = Decoded(encoder, packed)
     block = block_of(session, used, everyone, base)
     said_of = [found.said(trial, everyone)[1].float().cpu() for trial in trials]
     model, lines = pipeline.model.eval().cpu(), []
@@ -139,9 +134,15 @@ def trained(setting: str, seed: int, given: argparse.Namespace) -> list[Row]:
         on_val = (trial.tie, trial.value) if trial.by_concepts else (trial.value, trial.tie)
         line |= {"val": on_val[0], "val_concept_auc": on_val[1], "epoch": trial.epoch}
         lines.append({**about, "reader": trial.name, **line, **said})
-    if len(block.train) > SLOW:
-        return lines
     return [*lines, {**about, "reader": "linear, image vectors", **linear(block, block.image_vectors)}]
+
+
+def moments(everyone: Decoded, places: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation over images of the mean vector of their patches, as the reader normalizes it, (D,) each."""
+    tokens = everyone.of(places)
+    layers = (*tokens.layers, tokens.patches)
+    spread, mean = torch.std_mean(torch.cat([F.layer_norm(x, x.shape[-1:]).float().mean(1) for x in layers], -1), 0)
+    return mean, spread
 
 
 def block_of(session: Any, used: Any, everyone: Decoded, recipe: Any) -> Block:

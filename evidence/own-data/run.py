@@ -2,7 +2,6 @@
 
     python evidence/own-data/run.py init DATA WORK                    folders with a sheet, and `init`'s recipes
     python evidence/own-data/run.py search DATA WORK OUT.jsonl        default and trials, seed by seed
-    python evidence/own-data/run.py search DATA WORK OUT.jsonl --variants again "from zero"    other readers by default
     python evidence/own-data/run.py check DATA WORK OUT.jsonl         defaults by `conceptlens train`, to compare
     python evidence/own-data/run.py pack DATA SMALL                   only the files of DATA that the blocks read
 
@@ -53,12 +52,6 @@ MOST_STORED = 1000  # images of a set that an encoder remembers from block to bl
 Row = dict[str, Any]
 Part = str  # "default", or the encoder and layers that some trials share
 PARTS = ("default", *(f"{encoder} {layers}" for encoder in ENCODERS for layers in ("several", "last")))
-# Readers that are tried instead of the default's, on the same blocks; `again` is the default, as a control.
-VARIANTS: dict[str, Row] = {
-    "again": {},
-    "from zero": {"from_zero": True},
-    "standardized, decay 10": {"standardize": True, "reader_decay": 10.0},
-}
 COSTLY = ("blood-cells", "birds", "idrid", "skin")  # first, so that the processes end together
 STORED: dict[tuple[str, str], dict[str, Any]] = {}  # set and encoder → image → what a store would keep of it
 
@@ -153,7 +146,6 @@ def search(block: Block, part: Part, given: argparse.Namespace) -> list[Row]:
 
     def trial(name: str, setting: Row, encoder: str) -> Trial:
         recipe = recipe_with(encoder, setting.get("layers", ""))
-        recipe = replace(recipe, method={**recipe.method, **own})
         training = recipe.training
         loss = replace(
             training.loss,
@@ -167,13 +159,12 @@ def search(block: Block, part: Part, given: argparse.Namespace) -> list[Row]:
         return Trial(name, with_epochs(replace(recipe, training=training), len(splits.train)))
 
     has_concepts = str(session.recipe.method["name"]) != "black-box"
-    own = VARIANTS.get(part.partition(", ")[2], {})
-    layers = part.split()[-1] if has_concepts and not part.startswith("default") else ""
+    layers = part.split()[-1] if has_concepts else ""
     probes: dict[str, float] = {}
-    if part.startswith("default"):
+    if part == "default":
         probes = {name: probe(*encode(recipe_with(name))) for name in ENCODERS}
         auto = max(ENCODERS, key=lambda name: probes[name])
-        chosen: list[tuple[Trial, Row]] = [(trial(part, {}, auto), {"encoder": auto})]
+        chosen: list[tuple[Trial, Row]] = [(trial("default", {}, auto), {"encoder": auto})]
     else:
         chosen = []
         for number, setting in enumerate(settings_of(given.trials, block[2])):
@@ -182,7 +173,6 @@ def search(block: Block, part: Part, given: argparse.Namespace) -> list[Row]:
     if not chosen:
         return []
     recipe = recipe_with(chosen[0][1]["encoder"], layers)
-    recipe = replace(recipe, method={**recipe.method, **own})
     pipeline, packed = encode(recipe)
     judge = train_together(session, pipeline, packed, rows.numpy(), [found for found, _ in chosen])
     best = max((found for found, _ in chosen), key=lambda found: (found.value, found.tie))
@@ -190,11 +180,11 @@ def search(block: Block, part: Part, given: argparse.Namespace) -> list[Row]:
     lines: list[Row] = []
     for found, setting in chosen:
         kept = {key: value for key, value in setting.items() if has_concepts or key not in ("layers", "concept_weight")}
-        if part.startswith("default"):
+        if found.name == "default":
             kept["learning_rate"] = found.recipe.training.learning_rate
         line: Row = {"what": found.name, "settings": kept, "val": found.value, "val_concept_auc": found.tie}
         lines.append(line | {"epoch": found.epoch, "epochs": found.epochs, **(tested if found is best else {})})
-    if part.startswith("default"):
+    if part == "default":
         sides = {side: len(splits[side]) for side in ("train", "val", "test")}
         lines[0] |= {"images": sides, "probes": probes, "device": device.type, "machine": machine()}
     lines[0]["seconds"] = time.perf_counter() - started
@@ -213,14 +203,14 @@ def machine() -> Row:
 
 def joined(block: Block, parts: dict[Part, list[Row]]) -> list[Row]:
     """A block's rows: of the trials, only the best on validation says what the test gave."""
-    lines = [line for part in parts for line in parts[part]]
-    trials = [line for line in lines if not line["what"].startswith("default")]
+    lines = [line for part in PARTS for line in parts[part]]
+    trials = [line for line in lines if line["what"] != "default"]
     best = max(trials, key=lambda line: (line["val"], line["val_concept_auc"])) if trials else None
     seconds = sum(line.pop("seconds", 0.0) for line in lines)
     for line in lines:
         if line is best:
             line["chosen"] = True
-        elif line["what"].startswith("default"):
+        elif line["what"] == "default":
             line["seconds"] = seconds
         else:
             line.pop("test", None), line.pop("test_concept_auc", None)
@@ -298,18 +288,17 @@ def search_all(given: argparse.Namespace) -> None:
     rows = read(given.out) + (raw_rows.read(given.have) if given.have else [])
     finished = {(row["set"], row["size"], row["seed"]) for row in rows}
     wanted = [block for block in blocks(given) if block not in finished]
-    of_block = tuple(f"default, {name}" for name in given.variants) or PARTS
     parts: dict[Block, dict[Part, list[Row]]] = {block: {} for block in wanted}
     for row in read(known):
         if tuple(row["block"]) in parts:
             parts[tuple(row["block"])][row["part"]] = row["lines"]
     wanted.sort(key=lambda block: (COSTLY.index(block[0]), -block[1]))
-    left = [("search", block, part, given) for block in wanted for part in of_block if part not in parts[block]]
+    left = [("search", block, part, given) for block in wanted for part in PARTS if part not in parts[block]]
     print(f"{len(wanted)} blocks, {len(left)} parts", flush=True)
 
     def finish(block: Block) -> None:
-        if len(parts[block]) == len(of_block):
-            write(given.out, joined(block, {part: parts[block][part] for part in of_block}))
+        if len(parts[block]) == len(PARTS):
+            write(given.out, joined(block, parts[block]))
 
     for block in wanted:
         finish(block)
@@ -337,7 +326,6 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
-    parser.add_argument("--variants", nargs="+", default=[], choices=VARIANTS, help="these instead of trials")
     parser.add_argument("--trials", type=int, default=TRIALS)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--have", type=Path, help="a file like OUT: its blocks are not done again")

@@ -56,8 +56,6 @@ SETTINGS = {  # set, training images
     "shapes, 300": ("shapes", 300),
     "birds, 300": ("birds", 300),
     "skin, 300": ("skin", 300),
-    "cells, blurred, 4000": ("blood-cells", 4000),
-    "skin, 4000": ("skin", 4000),
 }
 JUDGED, NOISE, WIDTH, FOLDS, DRAWS, BATCH = 400, 0.25, 20, 5, 8, 64
 READERS: dict[str, dict[str, float]] = {  # what differs from the product's reader

@@ -22,7 +22,6 @@ from torch.nn import functional as F
 from conceptlens.encoders.contract import Encoder, Tokens
 from conceptlens.evaluation.classification.balanced import balanced_accuracy
 from conceptlens.evaluation.concepts.concepts import concept_metrics
-from conceptlens.methods.build import sample_indices
 from conceptlens.methods.contract import DRAWS, ConceptModel, Pipeline
 from conceptlens.nn.attention.additive_reader import AdditiveReader, Evidence, kept_patches
 from conceptlens.nn.heads.bottleneck import ONE_IMAGE, SHARPEST
@@ -37,7 +36,7 @@ from conceptlens.training.session import Session
 from conceptlens.training.start import rest_randint
 
 READER = "model.reader"
-OWN = ("sharpness", "mean", "scale")  # buffers that trials have of their own
+OWN = ("sharpness",)  # buffers that trials have of their own
 Tensors = dict[str, Tensor]
 Indices = npt.NDArray[np.int64]
 
@@ -72,7 +71,10 @@ class Trial:
     waited: int = 0
     done: bool = False
     weights: Tensors = field(default_factory=dict)
-    begins: Tensors = field(default_factory=dict)  # parameters and buffers that begin otherwise than the pipeline's
+    reader_decay: float | None = None  # of what evidence is read with, in place of the recipe's
+    from_zero: bool = False  # whether that begins at zero
+    shift: Tensor | None = None  # (D,): what is taken from the vectors that it reads,
+    scale: Tensor | None = None  # (D,): and what they are multiplied by then
     by_concepts: bool = False  # whether the concept AUC chooses the epoch, and the class decides ties
 
     @property
@@ -82,11 +84,11 @@ class Trial:
     def rate(self, name: str, usual: float) -> float:
         """Of a parameter, as a multiple of the training's."""
         own = self.recipe.method.get("head_rate") if name.startswith("model.head.") else None
-        return usual if own is None else float(own)
+        return float(own) if isinstance(own, (int, float)) else usual
 
     def decay(self, name: str) -> float:
-        own = self.recipe.method.get("reader_decay") if name == f"{READER}.weights" else None
-        return self.recipe.training.weight_decay if own is None else float(own)
+        own = self.reader_decay if name == f"{READER}.weights" else None
+        return self.recipe.training.weight_decay if own is None else own
 
 
 def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: Indices, trials: list[Trial]) -> "Judge":
@@ -106,10 +108,6 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     concepts, base = session.blueprint.concepts, trials[0].recipe
     rest_randint(pipeline, examples.concepts[splits.train], examples.labels[splits.train])
     whole, training, encoder = Taught(pipeline.model).to(device), base.training, pipeline.encoder
-    sample = rows[sample_indices(splits.train, base.seed)]
-    looked_at = Decoded(encoder, packed[torch.from_numpy(sample).to(device)])
-    places_of = torch.arange(len(sample), device=device).split(16)
-    pipeline.model.prepare([looked_at.of(some) for some in places_of], concepts)
 
     def stacked(named: Iterable[tuple[str, Tensor]]) -> Tensors:  # one seed: all begin alike
         return {name: torch.stack([value.detach()] * len(trials)) for name, value in named}
@@ -117,8 +115,8 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     parameters = stacked((name, value) for name, value in whole.named_parameters() if value.requires_grad)
     own = stacked((name, value) for name, value in whole.named_buffers() if name.split(".")[-1] in OWN)
     for place, trial in enumerate(trials):
-        for name, value in trial.begins.items():
-            (parameters if name in parameters else own)[name][place] = value
+        if trial.from_zero:
+            parameters[f"{READER}.weights"][place] = 0.0
     shared = dict(whole.named_buffers())
 
     def per_trial(values: Sequence[float] | Sequence[Sequence[float]]) -> Tensor:
@@ -166,7 +164,7 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
     judge = Judge(session, encoder, packed, rows, whole, shared)
     learned = Decoded(encoder, packed[judge.places(splits.train)])
     reader = getattr(whole.model, "reader", None)
-    readers = AllReaders(reader, learned) if isinstance(reader, AdditiveReader) else None
+    readers = AllReaders(reader, learned, trials) if isinstance(reader, AdditiveReader) else None
     place_of = torch.full((len(rows),), -1, dtype=torch.int64)
     place_of[torch.from_numpy(splits.train)] = torch.arange(len(splits.train))
     average = {name: value.clone() for name, value in parameters.items()}  # `WeightAverage`, or the weights themselves
@@ -189,7 +187,7 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
             if readers is None:
                 tokens = learned.of(places)
             else:
-                tokens, evidence = learned.of(places[:1]), readers.read({**parameters, **own}, places, targets.chance)
+                tokens, evidence = learned.of(places[:1]), readers.read(parameters, places, targets.chance)
             slope, back = slopes(
                 parameters, evidence.detach(), own, concept_weight, class_weight, tokens, targets, counts
             )
@@ -212,11 +210,19 @@ def train_together(session: Session, pipeline: Pipeline, packed: Tensor, rows: I
                 average[name].lerp_(value, new.view(wide))
         due = [place for place, trial in enumerate(running) if _is_due(trial, epoch + 1)]
         if due:
-            judge.validate([running[place] for place in due], due, epoch + 1, average, own)
+            judge.validate(
+                [running[place] for place in due],
+                due,
+                epoch + 1,
+                average if readers is None else readers.plain(average),
+                own,
+            )
         left = [place for place, trial in enumerate(running) if not trial.done]
         if not left:
             break
         if len(left) < len(running):
+            if readers is not None:
+                readers.keep(left)
             running = [running[place] for place in left]
             for stack in (parameters, average, own, first, second, decay, rates):
                 stack.update({name: value[left] for name, value in stack.items()})
@@ -252,7 +258,7 @@ class AllReaders:
     While training, the model's own reader hands on what is found here; `vmap` would copy the patches for each trial.
     """
 
-    def __init__(self, reader: AdditiveReader, learned: Decoded) -> None:
+    def __init__(self, reader: AdditiveReader, learned: Decoded, trials: Sequence[Trial]) -> None:
         if reader.mixture is not None or reader.gates is not None or "weights" not in dict(reader.named_parameters()):
             raise ValueError("a reader of layers side by side is expected, with weights that learn")
         self.reader, self.evidence = reader, torch.empty(0)
@@ -262,6 +268,11 @@ class AllReaders:
         self.x = [layer.flatten(0, 1) for layer in layers]  # a row for each patch of each image
         self.names = [f"model.reader.{name}" for name, _ in reader.named_parameters()]
         self.leaves: list[Tensor] = []
+        nothing = torch.zeros(sum(layer.shape[-1] for layer in self.x), device=self.x[0].device)
+        shifts = [nothing if trial.shift is None else trial.shift.to(nothing) for trial in trials]
+        scales = [nothing + 1 if trial.scale is None else trial.scale.to(nothing) for trial in trials]
+        self.shift, self.scale = torch.stack(shifts).unsqueeze(1), torch.stack(scales).unsqueeze(1)  # (T, 1, D)
+        self.moved = any(trial.shift is not None or trial.scale is not None for trial in trials)
         own = reader.forward
 
         def forward(*args: Any) -> Evidence:
@@ -285,9 +296,9 @@ class AllReaders:
         gathered = torch.cat([attention @ part for part in x], -1).unflatten(1, queries.shape[:2])  # (B, T, S, D)
         centered, slots = vmap(reader.center)(weights), reader.concept_slot
         average: Tensor | float = 0.0
-        if reader.standardize:
-            centered = centered * parameters[f"{READER}.scale"].unsqueeze(1)
-            average = (centered * parameters[f"{READER}.mean"].unsqueeze(1)).sum(-1)[:, None]  # (T, 1, K)
+        if self.moved:
+            centered = centered * self.scale
+            average = (centered * self.shift).sum(-1).unsqueeze(1)  # what an average patch says, (T, 1, K)
         order = slots.argsort(stable=True)
         logits = [
             torch.einsum("btd,tkd->tbk", gathered[:, :, slot], centered[:, slots == slot])
@@ -295,6 +306,18 @@ class AllReaders:
         ]
         said = torch.cat(logits, -1)[..., order.argsort()] - average
         return said + vmap(reader.center)(bias.unsqueeze(-1)).transpose(1, 2)
+
+    def plain(self, parameters: Tensors) -> Tensors:
+        """Parameters by which the model's own reader says the same of vectors as they are."""
+        if not self.moved:
+            return parameters
+        weights = vmap(self.reader.center)(parameters[f"{READER}.weights"]) * self.scale
+        bias = parameters[f"{READER}.bias"] - (weights * self.shift).sum(-1)
+        return {**parameters, f"{READER}.weights": weights, f"{READER}.bias": bias}
+
+    def keep(self, left: list[int]) -> None:
+        """Go on with these trials."""
+        self.shift, self.scale = self.shift[left], self.scale[left]
 
     def slopes(self, evidence: Tensor, back: Tensor) -> Tensors:
         """What the parameters of the readers take of the slopes (T, B, K) of the concept logits."""

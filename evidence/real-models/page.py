@@ -6,6 +6,7 @@ python evidence/real-models/page.py
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 from statistics import mean
 
@@ -33,11 +34,24 @@ def number(value: float | None) -> str:
     return "–" if value is None else "0" if not value else f"{value:.0e}"
 
 
+NO_ROOM = re.compile(r"out of memory|ALLOC_FAILED|CUSOLVER_STATUS_INTERNAL|CUBLAS_STATUS_EXECUTION_FAILED")
+NOT_THERE = re.compile(r"this run is not done|no such run|expected a run folder")
+
+
+def outcome(row: Row | None) -> str:
+    """What became of a cell; *no room*: other work had taken the memory of the GPU that all shared."""
+    if row is None or NOT_THERE.search(row.get("reason", "")):
+        return "not run"
+    return "no room" if NO_ROOM.search(row.get("reason", "")) else str(row["outcome"])
+
+
 def layouts(rows: list[Row]) -> dict[str, dict[str, Row]]:
-    """The last row of each cell, by layout."""
+    """A row of each cell, by layout: one that worked if there is one, else the last."""
     found: dict[str, dict[str, Row]] = {}
     for row in rows:
-        found.setdefault(row["layout"], {})[row["step"]] = row
+        cells = found.setdefault(row["layout"], {})
+        if row["step"] not in cells or row["outcome"] == "works" or cells[row["step"]]["outcome"] != "works":
+            cells[row["step"]] = row
     return found
 
 
@@ -54,10 +68,6 @@ def matrix(size: str, steps: list[str]) -> str:
     return table(["layout", *lead, "stored against live", *(STEPS[step] for step in steps)], lines)
 
 
-def outcome(row: Row | None) -> str:
-    return "not run" if row is None else str(row["outcome"])
-
-
 def sums() -> str:
     """How many cells work, in words, and what those that do not say."""
     lines = []
@@ -69,14 +79,15 @@ def sums() -> str:
         ]
         if not rows:
             continue
-        count = {kind: sum(row["outcome"] == kind for row in rows) for kind in ("works", "refused", "failed")}
+        kinds = Counter(outcome(row) for row in rows)
         names = len({row["layout"] for row in rows})
-        lines.append(f"{size.capitalize()}: {names} layouts, {len(rows)} cells: {count['works']} work, ")
-        lines[-1] += f"{count['refused']} are refused, {count['failed']} fail."
+        lines.append(f"{size.capitalize()}: {names} layouts, {kinds.total() - kinds['not run']} cells: ")
+        lines[-1] += f"{kinds['works']} work, {kinds['refused']} are refused, {kinds['failed']} fail"
+        lines[-1] += f", {kinds['no room']} found no room on the GPU." if kinds["no room"] else "."
         lines += [
-            f"- {row['layout']}, {row['step']}: {re.sub(r'local-dir:[^ ]+', 'local-dir:…', row['reason'])}"
+            f"- {row['layout']}, {row['step']}: {re.sub(r'[^ ]*/model/', '', row['reason'])[:220]} …"
             for row in rows
-            if row["outcome"] != "works"
+            if outcome(row) in ("refused", "failed")
         ]
     return "\n".join(lines)
 
@@ -120,13 +131,56 @@ def runs() -> str:
     return table([*head, "page finished"], rows)
 
 
-def steps() -> str:
-    """What the integrals between two layers take, by stage."""
-    rows = []
+FIRST = 16  # steps
+STEP_COUNTS = ("8", "16", "32", "64", "128")
+
+
+def before(row: Row) -> tuple[int, float]:
+    """Backward passes until the sum is right to 1 %, the rule before, and the error of contributions then."""
+    passes = 0
+    for steps in STEP_COUNTS:
+        passes += int(steps)
+        if row[steps]["of change"] <= 0.01:
+            break
+    return passes, row[steps]["true"]
+
+
+def now(row: Row) -> tuple[int, float]:
+    """The same of the rule of today, which uses what it has computed again."""
+    steps = row["stops"]["steps"]
+    return steps + (2 if steps > FIRST else 0), row["stops"]["true"]
+
+
+def by_layers() -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
     for row in read("steps"):
-        stages = ", ".join(f"{count}: {targets} ({seconds:.1f} s)" for count, targets, seconds in row["stages"])
-        rows.append([" → ".join(row["layers"]), row["image"], stages, f"{row['processor seconds']:.1f}"])
-    return table(["layers", "image", "steps: targets that needed them", "processor seconds"], rows)
+        found.setdefault(" → ".join(row["layers"]), []).append(row)
+    return found
+
+
+def steps() -> str:
+    """How exact contributions are after so many steps."""
+    lines = []
+    for name, rows in by_layers().items():
+        cells = []
+        for count in STEP_COUNTS:
+            values = [100 * row[count]["true"] for row in rows]
+            cells.append(f"{mean(values):.1f} ({max(values):.1f})")
+        lines.append([name, len({row["image"] for row in rows}), len(rows), *cells])
+    counts = ["8, Gauss-Legendre", *(f"{count}, placed" for count in STEP_COUNTS[1:])]
+    return table(["layers", "images", "integrals", *counts], lines)
+
+
+def rules() -> str:
+    """What two rules to stop cost, and how exact contributions are when they stop."""
+    lines = []
+    for name, rows in by_layers().items():
+        for rule, words in ((before, "1 % of the sum, as before"), (now, "1 % of what is added and taken away")):
+            passes, exact = zip(*(rule(row) for row in rows), strict=True)
+            errors = [100 * true for true in exact]
+            lines.append([name, words, f"{mean(passes):.0f}", max(passes), f"{mean(errors):.1f}", f"{max(errors):.1f}"])
+    head = ["layers", "rule", "backward passes, mean", "most", "error of contributions, %, mean", "largest"]
+    return table(head, lines)
 
 
 def main() -> None:
@@ -141,6 +195,7 @@ def main() -> None:
         "clustering": clustering(),
         "runs": runs(),
         "steps": steps(),
+        "rules": rules(),
     }
     for name, content in tables.items():
         pattern = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.S)

@@ -23,6 +23,7 @@ from conceptlens.gig.attribution.integrated_gradients import (
     _look,
     _mean_gradients,
     _where_it_changes,
+    contributions,
 )
 from conceptlens.gig.attribution.targets import between, to_classes, to_concepts
 from conceptlens.gig.dictionaries.layer_concepts import LayerConcepts
@@ -39,6 +40,7 @@ def main() -> None:
         parser.add_argument(name, type=Path)
     parser.add_argument("layers", nargs=2)
     parser.add_argument("--images", type=int, default=2)
+    parser.add_argument("--first", type=int, default=0, help="of the images, as numbered here")
     parser.add_argument("--targets", type=int, default=6)
     parser.add_argument("--reference", type=int, default=256)
     args = parser.parse_args()
@@ -52,7 +54,7 @@ def main() -> None:
     outputs = main_outputs(work, scores)
     ranked = {output: surest(work, scores, output) for output in outputs}
     torch.manual_seed(0)
-    for number in range(args.images):
+    for number in range(args.first, args.first + args.images):
         output = outputs[number % len(outputs)]
         seen = work.seen(ranked[output][number // len(outputs)])
         code = below.code(work.network.features(seen.pixels[None], lower)[0])
@@ -77,6 +79,9 @@ def main() -> None:
             found[steps] = Contributions(code.concepts, at, start, end, whole, torch.full((len(start),), steps))
             seconds[str(steps)] = round(time.process_time() - began, 2)
         exact = found[args.reference].total
+        began = time.process_time()
+        itself = contributions(read, code, most=settings.most_steps)
+        seconds["itself"] = round(time.process_time() - began, 2)
         for target in targets:
             row = {"layers": args.layers, "image": seen.name, "target": target, "reference": args.reference}
             row |= {"looks": len(looked[0]) - 2, "seconds": seconds, "targets": len(targets)}
@@ -88,6 +93,11 @@ def main() -> None:
                     "of change": float(one.missed[target] / change),
                     "of all": float(one.missed[target] / size),
                 }
+            row["stops"] = {
+                "steps": int(itself.steps[target]),
+                "true": float((itself.total - exact)[target].abs().sum() / exact[target].abs().sum()),
+                "error": float(itself.completeness_error[target]),
+            }
             with args.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(row, flush=True)

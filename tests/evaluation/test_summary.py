@@ -24,7 +24,7 @@ def test_a_line_for_each_number_there_is() -> None:
         "  rank of patches (effective)     10.000",
         "  codes in use                     0.750",
         "  assignment entropy / max         0.500",
-        "  groups at chance              border, signs",
+        "  groups at chance                 border, signs",
         "  dead codes                           2",
     ]
 

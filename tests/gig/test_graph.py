@@ -11,7 +11,7 @@ from conceptlens.gig.attribution.integrated_gradients import contributions
 from conceptlens.gig.attribution.targets import between, to_classes, to_concepts
 from conceptlens.gig.dictionaries.coded import Coded, coded
 from conceptlens.gig.document import Graph
-from conceptlens.gig.graph import Drawn, Seen, build_graph
+from conceptlens.gig.graph import Drawn, Known, Seen, build_graph
 from tests.gig.standin import StandIn, image
 
 NAMES = ["cat", "dog", "owl"]
@@ -115,3 +115,17 @@ def test_a_graph_of_the_data_chooses_over_all_outputs(
 def test_no_image_is_said(parts: tuple[StandIn, dict[str, LeastSquares], list[Seen]]) -> None:
     with pytest.raises(UserError, match="No image of 'dog'"):
         draw(parts, {0: parts[2], 1: []}, "classes")
+
+
+def test_graphs_of_a_run_share_what_they_know() -> None:
+    network = StandIn(2)
+    coders = {name: LeastSquares(network, name) for name in network.layers}
+    known = Known(network, coders)
+    seen = Seen("a", image())
+    first = known.to_output("one", seen, 1, Drawn())
+    assert known.to_output("one", seen, 1, Drawn()) is first
+    assert known.code("one", seen) is known.code("one", seen)
+    whole = Drawn().contributions(to_classes(between(network, "one", None, seen.pixels), [1]), known.code("one", seen))
+    torch.testing.assert_close(first.total, whole.total)
+    torch.testing.assert_close(first.completeness_error, whole.completeness_error)
+    assert known.to_output("one", seen, 1, Drawn(target="logit")) is not first

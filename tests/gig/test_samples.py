@@ -125,3 +125,19 @@ def test_bad_input_is_told_and_nothing_half_written(
     with pytest.raises(UserError, match="float32"):
         collect(network, large, tmp_path / "large")
     assert not list((tmp_path / "large").glob("*.safetensors"))
+
+
+def test_outputs_come_with_samples_but_not_those_of_shards_that_are_there(network: Network, tmp_path: Path) -> None:
+    pictures = Pictures(10)
+    seen: dict[int, Tensor] = {}
+
+    def keep(numbers: list[int], outputs: Tensor) -> None:
+        seen.update(zip(numbers, outputs, strict=True))
+
+    collect(network, pictures, tmp_path, batch=3, seen=keep)
+    assert pictures.asked == sorted(seen) == list(range(10))  # every image once
+    torch.testing.assert_close(torch.stack([seen[number] for number in range(10)]), network.logits(pictures.pixels))
+    seen.clear()
+    (tmp_path / "00000004.safetensors").unlink()
+    collect(network, pictures, tmp_path, batch=3, seen=keep)
+    assert sorted(seen) == [4, 5, 6, 7]

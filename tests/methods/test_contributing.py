@@ -76,6 +76,20 @@ def test_it_trains_by_its_recipe(tmp_path: Path) -> None:
     assert read_json(run.path / "metrics.json")["splits"]["test"]["concept"]["auc"] is not None
 
 
+def test_the_method_of_the_tutorial_trains_by_its_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is written but for fewer and smaller images; a recipe that is refused would stop a newcomer at once."""
+    page = (ROOT / "docs/add-method.md").read_text("utf-8")
+    code, check = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (recipe,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mean_cbm.py").write_text(code, "utf-8")
+    (tmp_path / "recipe.yaml").write_text(recipe, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    exec(check, {})
+    run = cl.train("recipe.yaml", data__limit=20, encoder__image_size=32, epochs=1, bootstrap=2, quiet=True)
+    assert read_json(run.path / "metrics.json")["splits"]["test"]["class"]["accuracy"] >= 0
+
+
 def test_the_data_source_trains_without_a_package(tmp_path: Path) -> None:
     (tmp_path / "ponds.py").write_text(SOURCE, "utf-8")
     data = {"source": f"{tmp_path / 'ponds.py'}:open_ponds"}

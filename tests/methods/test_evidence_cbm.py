@@ -90,7 +90,6 @@ def test_the_preset_reads_several_layers_and_its_maps_are_signed_evidence() -> N
         {"attention": "shared", "class_token": True},
         {"residual": True},
         {"gated": True},
-        {"standardize": True, "reader_decay": 3.0},
         {"patch_loss": 1.0, "patch_dropout": 0.5},
     ],
 )

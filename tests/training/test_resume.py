@@ -128,15 +128,6 @@ def test_states_keep_the_last_two(tmp_path: Path) -> None:
             {"training__stages": [{"name": "a", "epochs": 1}, {"name": "b", "epochs": 1, "train": ["model"]}]},
             marks=pytest.mark.slow,
         ),
-        pytest.param(
-            {
-                "training__stages": [
-                    {"name": "a", "epochs": 2, "select": "-concept.auc"},
-                    {"name": "b", "epochs": 1, "train": ["model.head"]},
-                ]
-            },
-            marks=pytest.mark.slow,
-        ),
         pytest.param({"training__validate_every": 2, "training__checkpoint_every": 3}, marks=pytest.mark.slow),
     ],
 )

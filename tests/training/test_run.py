@@ -178,25 +178,6 @@ def test_a_model_is_chosen_among_the_last_stages_epochs_and_ties_by_class(
     assert kept == [1, 3, 4]
 
 
-def test_a_stage_may_choose_what_the_next_one_begins_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = [(0.5, 0.1), (0.9, 0.2), (0.8, 0.9), (0.9, 0.5), (0.9, 0.7)]  # the first: before training
-    kept = kept_epochs(iter(told), monkeypatch)
-    keep, chosen = StateFolder.save_best, []
-
-    def noted(folder: StateFolder, position: Position, tensors: dict[str, Tensor]) -> str:
-        chosen.append({name: value.clone() for name, value in tensors.items()})
-        return keep(folder, position, tensors)
-
-    monkeypatch.setattr(StateFolder, "save_best", noted)
-    first = {"name": "concepts", "epochs": 2, "select": "concept.auc"}
-    stages = [first, {"name": "head", "epochs": 2, "train": ["model.head"]}]
-    cl.train(tiny(tmp_path / "run", training__stages=stages), quiet=True)
-    assert kept == [1, 3, 4]  # by concepts, then by the class
-    named = [name for name, value in chosen[0].items() if not torch.equal(value, chosen[-1][name])]
-    counted = ["regularizer.uses", "model.bottleneck.sharpness"]  # after each epoch, and on validation
-    assert sorted(named) == sorted([*counted, "model.head.weight", "model.head.bias"])
-
-
 def test_epochs_that_are_equal_in_the_class_are_chosen_by_concepts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,8 +67,11 @@ class ResultMixin:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        drawn = [f'<img src="data:image/png;base64,{b64encode(png).decode()}">' for png in self._pictures()]
-        return f"<h4>{escape(type(self).__name__)}</h4><pre>{escape(self.text())}</pre>{''.join(drawn)}"
+        name = escape(type(self).__name__)
+        drawn = (
+            f'<img src="data:image/png;base64,{b64encode(png).decode()}" alt="{name}">' for png in self._pictures()
+        )
+        return f"<h4>{name}</h4><pre>{escape(self.text())}</pre>{''.join(drawn)}"
 
 
 @dataclass(frozen=True, repr=False)

@@ -65,6 +65,7 @@ def intervention_figure(result: "Interventions") -> "Figure":
         right.axvline(result.headroom.value, color="black", linestyle="--", linewidth=1)
     right.set_title("corrected alone (dashed: room to the ceiling)", fontsize=10)
     right.set_xlabel("change of class accuracy")
+    right.locator_params(axis="x", nbins=5)  # labels as -0.025 are wide
     figure.suptitle(_corrections_in_words(result), fontsize=10)
     return figure
 

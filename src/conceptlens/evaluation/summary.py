@@ -202,7 +202,7 @@ def text_table(metrics: Mapping[str, Any]) -> str:
         lines.append(f"  {label:30}{value:8.3f}{spread}" if value < 10 else f"  {label:30}{value:8.1f}")
     if "concept" in metrics:
         if at_chance := metrics["concept"].get("groups_at_chance"):  # not of folds that read different concepts
-            lines.append(f"  groups at chance              {', '.join(at_chance['names']) or 'none'}")
+            lines.append(f"  groups at chance                 {', '.join(at_chance['names']) or 'none'}")
     else:
         lines.append("  concepts                      none are read by this method")
     for label, section, key in (("dead codes", "codebook", "dead"), ("empty slots", "slots", "empty_slots")):

@@ -41,14 +41,14 @@ def estimate(network: Network, gallery: Gallery, settings: Settings, batch_size:
     an_image = min(seconds) / len(numbers)
     layers = len(network.layers)
     outputs = len(settings.outputs or ()) or 2
-    integrals = outputs * settings.examples * (2 * layers - 1)  # to outputs, and between layers
-    integrals += ("image" in settings.graphs) * 2 * layers + ("data" in settings.graphs) * 8 * layers
-    integrals += settings.validate_on * layers * 4
+    images = outputs * settings.examples + ("image" in settings.graphs)
+    images += ("data" in settings.graphs) * 8 * max(1, settings.examples // 4)
+    integrals = images * (2 * layers - 1) + settings.validate_on * layers * 4  # to outputs, and between layers
     points = [network.hook_point(layer) for layer in network.layers]
     a_sample = sum(
         min(settings.per_image, point.positions - point.prefix) * (2 * point.channels + 12) for point in points
     )
-    return Cost(len(gallery), 1.5 * an_image * len(gallery), integrals * STEPS * an_image / 2, a_sample * len(gallery))
+    return Cost(len(gallery), 1.1 * an_image * len(gallery), integrals * STEPS * an_image / 2, a_sample * len(gallery))
 
 
 def _time(seconds: float) -> str:

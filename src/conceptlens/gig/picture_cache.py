@@ -81,7 +81,7 @@ class PictureCache:
             some = missing[start : start + BATCH]
             numbers = where.image[some].tolist()
             pixels = torch.stack([self.gallery.pixels(number) for number in numbers])
-            shares = Shares(self.network, pixels, [layer], self.rule)  # type: ignore[arg-type]
+            shares = Shares(self.network, pixels, [layer], self.rule, whole=False)  # type: ignore[arg-type]
             fields = shares.receptive_field(layer, where.position[some]).detach().double().cpu().numpy()
             for sample, number, field_ in zip(some, numbers, fields, strict=True):
                 values = np.asarray(field_, dtype=np.float64)

@@ -12,13 +12,10 @@ It reads the encoder's last patches and the further layers that are handed on. A
 last patches, which the further layers bypass: nothing of this method says anything about IVQ.
 """
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.encoders.contract import Tokens
 from conceptlens.methods.contract import DRAWS, ConceptOutput
@@ -49,9 +46,6 @@ class EvidenceCBM(GroundedModel):
         patch_loss: float = 0.0,
         fusion: Fusion = "concatenation",
         gated: bool = False,
-        standardize: bool = False,
-        reader_decay: float | None = None,
-        from_zero: bool = False,
         entropy_weight: float = 0.0,
         class_token: bool = False,
         residual: bool = False,
@@ -78,10 +72,6 @@ class EvidenceCBM(GroundedModel):
                 label alone, so that patches agree and the map is cleaner.
             fusion: Layers side by side, or one learned `mixture` of them for attention and evidence alike.
             gated: Give the attention a hidden layer with gates.
-            standardize: Evidence is read from tokens that are standardized by some training images: it says what
-                differs from an average patch.
-            reader_decay: Weight decay of the evidence's weights; that of the training by default.
-            from_zero: Evidence begins at zero, so that it holds nothing but what the training images taught.
             entropy_weight: Weight of the attention's entropy in the loss: above 0, fewer patches count.
             class_token: Let the class token add to the logits too. That part has no place; explanations state it.
             residual: Let the class token reach the class past the concepts: a declared bypass.
@@ -117,9 +107,6 @@ class EvidenceCBM(GroundedModel):
             alone=patch_loss > 0,
             fusion=fusion,
             gated=gated and attention != "uniform",
-            standardize=standardize,
-            decay=reader_decay,
-            from_zero=from_zero,
         )
         self.draws = 1 if patch_dropout else 0
         self.register_buffer("concept_slot", self.reader.concept_slot.clone())
@@ -137,13 +124,6 @@ class EvidenceCBM(GroundedModel):
             sigma=sigma,
             alignment_weight=alignment_weight,
         )
-
-    def prepare(self, tokens: Iterable[Tokens], concepts: ConceptSet) -> ConceptSet:
-        """Let the reader know what tokens are like on average."""
-        pieces = list(tokens)
-        if self.reader.standardize:
-            self.reader.fit_standard([(*piece.layers, piece.patches) for piece in pieces])
-        return super().prepare(pieces, concepts)
 
     def seen(self, tokens: Tokens) -> Tensor | None:
         """Vectors of the patches that evidence is read from, (B, L, D'); None: the tokens that attention looks at."""

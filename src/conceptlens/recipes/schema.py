@@ -277,8 +277,6 @@ class StageConfig:
             be frozen, and the other keys but the name say nothing.
         class_weight: Weight of the class loss in this stage; 0: the class has no say yet.
         schedule: The stage's schedule of the rate.
-        select: What chooses the stage's weights on validation, with which the next stage begins. Without it, the next
-            stage begins with the weights of the last epoch.
     """
 
     name: str = "main"
@@ -288,7 +286,6 @@ class StageConfig:
     kind: Literal["train", "fit"] = "train"
     class_weight: float | None = None
     schedule: Literal["exponential", "polynomial", "cosine", "constant"] | None = None
-    select: str | None = None
 
 
 @dataclass

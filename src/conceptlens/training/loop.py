@@ -61,7 +61,6 @@ def stages_of(recipe: Recipe) -> list[StageConfig]:
             stage.kind,
             training.loss.class_weight if stage.class_weight is None else stage.class_weight,
             stage.schedule or training.schedule,
-            stage.select,
         )
         for stage in stages
     ]
@@ -160,8 +159,6 @@ def _train(session: Session) -> dict[str, Tensor]:
             runner.run()
         finally:
             runner.close()
-        if stage.select and (chosen := states.load_best(position)) is not None:
-            pipeline.load_state_dict(chosen)
         position.stage, position.epoch, position.step, position.epochs_without_gain = number + 1, 0, 0, 0
         if position.stage < len(stages_of(recipe)):
             position.best_value, position.best_file = None, None  # a later stage is there to change the model

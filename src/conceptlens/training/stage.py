@@ -39,7 +39,7 @@ class Stage(ABC):
         summary = quick_summary(
             predictions, session.source, session.blueprint.concepts, session.splits, session.recipe.metrics
         )
-        gain, tie = standing(summary, self.stage.select or self.training.select)
+        gain, tie = standing(summary, self.training.select)
         self.record("val", **_flat(summary))
         if start:
             return

@@ -12,7 +12,7 @@ from PIL import Image
 from conceptlens.concepts import ConceptSet
 from conceptlens.core.errors import UserError
 from conceptlens.data.checks.check import check_data
-from conceptlens.data.images.read import MAX_PIXELS, describe_image, open_image
+from conceptlens.data.images.read import MAX_PIXELS, examine_image, open_image
 from conceptlens.data.sources.folder import Folder
 from conceptlens.recipes.schema import DataConfig
 
@@ -146,7 +146,7 @@ def test_color() -> None:
     assert np.asarray(open_image(data, name="it")).tolist() == pixels.tolist()
     deep = dicom(pixels.astype(np.uint16) * 256, **tags)
     assert np.asarray(open_image(deep, name="it")).tolist() == pixels.tolist()
-    assert not describe_image(data, name="it").gray
+    assert not examine_image(data, name="it")[1].gray
     palette: dict[str, Any] = {"PhotometricInterpretation": "PALETTE COLOR"}
     for color, values in (("Red", [0, 255]), ("Green", [10, 0]), ("Blue", [20, 0])):
         palette[f"{color}PaletteColorLookupTableDescriptor"] = [2, 0, 16]
@@ -157,7 +157,7 @@ def test_color() -> None:
 
 def test_facts_and_the_first_frame(tmp_path: Path) -> None:
     frames = dicom(np.stack([HU, HU[::-1]]), NumberOfFrames=2)
-    facts = describe_image(frames, name="it")
+    facts = examine_image(frames, name="it")[1]
     assert (facts.width, facts.height, facts.gray, facts.deep, facts.frames) == (2, 2, True, True, 2)
     assert facts.mode == "DICOM MONOCHROME2"
     assert gray(frames) == gray(dicom(HU))

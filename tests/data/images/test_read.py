@@ -8,7 +8,7 @@ import pytest
 from PIL import Image, ImageFile
 
 from conceptlens.core.errors import UserError
-from conceptlens.data.images.read import MAX_PIXELS, describe_image, open_image, resize_square
+from conceptlens.data.images.read import MAX_PIXELS, examine_image, open_image, resize_square
 
 
 def encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
@@ -61,7 +61,7 @@ def test_orientation_is_applied(turn: int, place: tuple[int, int], size: tuple[i
     upright = open_image(data, name="it")
     assert upright.size == size
     assert upright.getpixel(place) == (255, 0, 0)
-    facts = describe_image(data, name="it")
+    facts = examine_image(data, name="it")[1]
     assert facts.rotated is (turn > 1)
     assert sorted((facts.width, facts.height)) == [2, 4]
 
@@ -88,7 +88,7 @@ def test_sixteen_bits_are_scaled_by_their_own_window() -> None:
     values = np.array([[1000, 1100], [1200, 3000]], dtype=np.uint16)
     data = encode(Image.fromarray(values))
     assert pixels(data)[..., 0].tolist() == [[0, 13], [26, 255]]  # 255 · (v - 1000) / 2000
-    facts = describe_image(data, name="it")
+    facts = examine_image(data, name="it")[1]
     assert facts.deep
     assert facts.gray
     flat = encode(Image.fromarray(np.full((2, 2), 900, dtype=np.uint16)))
@@ -106,18 +106,18 @@ def test_sixteen_bit_color_is_noticed() -> None:
     pixel = struct.pack(">HHH", 0x1234, 0xFF00, 0x00FF)
     data = png(struct.pack(">IIBBBBB", 1, 1, 16, 2, 0, 0, 0), b"\0" + pixel)
     assert pixels(data).reshape(-1).tolist() == [0x12, 0xFF, 0x00]
-    assert describe_image(data, name="it").deep
+    assert examine_image(data, name="it")[1].deep
 
 
 def test_facts_of_a_plain_image() -> None:
-    facts = describe_image(encode(corner()), name="it")
+    facts = examine_image(encode(corner()), name="it")[1]
     assert (facts.mode, facts.gray, facts.alpha, facts.deep, facts.rotated, facts.frames) == (
         "RGB", False, False, False, False, 1,
     )  # fmt: skip
     frames = encode(corner(), "GIF", save_all=True, append_images=[Image.new("RGB", (4, 2), "white")])
-    assert describe_image(frames, name="it").frames == 2
+    assert examine_image(frames, name="it")[1].frames == 2
     assert open_image(frames, name="it").getpixel((3, 1)) == (0, 0, 0)
-    assert describe_image(encode(corner().convert("RGBA")), name="it").opaque
+    assert examine_image(encode(corner().convert("RGBA")), name="it")[1].opaque
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -89,6 +89,9 @@ def test_receptive_field_is_eq_10_from_one_vector() -> None:
     start[1, 1] = 1
     r1 = shares(v1[0].relu(), model.two(v1.relu())[0], model.two.weight, model.two.bias, 2, start)
     torch.testing.assert_close(found, shares(image[0], v1[0], weight, bias, 1, r1)[None])
+    part = Graph(network, image, ["two"], whole=False)  # what follows the layer has no part in it
+    torch.testing.assert_close(part.receptive_field("two", torch.tensor([4])), found)
+    assert len(part.logits) == 0
     torch.testing.assert_close(found.sum(), torch.tensor(1.0, dtype=torch.float64))
 
 

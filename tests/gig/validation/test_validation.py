@@ -10,7 +10,7 @@ from conceptlens.gig.attribution.orders import ORDERS, by_gradient
 from conceptlens.gig.attribution.targets import between, to_classes, to_concepts
 from conceptlens.gig.dictionaries.coded import Coded
 from conceptlens.gig.graph import Seen
-from conceptlens.gig.validation.curves import area, concept_curves, kept, projection_read
+from conceptlens.gig.validation.curves import area, concept_curves, partial_sums, projection_read
 from conceptlens.gig.validation.validation import agreement, class_curves, layer_curves, trade_off, validate
 from tests.gig.attribution.test_integrated_gradients import layer_of
 from tests.gig.standin import StandIn, image
@@ -18,14 +18,27 @@ from tests.gig.test_graph import LeastSquares
 
 
 def test_concepts_go_in_and_out_in_order() -> None:
+    layer = Coded(torch.arange(3), torch.ones(1, 3), torch.eye(3), torch.zeros(3), torch.zeros(1, 3))
     order = torch.tensor([2, 0, 1])
-    assert kept(order, 4, deletion=False).tolist() == [
-        [False, False, False],
-        [False, False, True],
-        [True, False, True],
-        [True, True, True],
-    ]
-    assert kept(order, 4, deletion=True)[1].tolist() == [True, True, False]
+    assert partial_sums(layer, order, 4)[:, 0].tolist() == [[0, 0, 0], [0, 0, 1], [1, 0, 1], [1, 1, 1]]
+    curves = concept_curves(lambda x: x[:, 0], layer, -order.argsort()[None].float().expand(3, -1), points=4)
+    assert curves.insertion.T.tolist() == partial_sums(layer, order, 4)[:, 0].tolist()
+    assert curves.deletion.T.tolist() == [[1, 1, 1], [1, 1, 0], [0, 1, 0], [0, 0, 0]]
+
+
+def test_curves_are_those_of_every_set_of_concepts_by_itself() -> None:
+    network, picture = StandIn(), image()
+    layer = layer_of(network, picture)
+    read = to_classes(between(network, "one", None, picture), [0, 1, 2])
+    scores = torch.randn(3, len(layer.concepts), generator=torch.Generator().manual_seed(1))
+    scores[2] = scores[0]  # the same order twice
+    found = concept_curves(read, layer, scores, points=5)
+    for target, score in enumerate(scores):
+        order = score.argsort(descending=True)
+        for step, number in enumerate(round(share * len(order)) for share in (0, 0.25, 0.5, 0.75, 1)):
+            for curve, chosen in ((found.insertion, order[:number]), (found.deletion, order[number:])):
+                value = read((layer.u[:, chosen] @ layer.vectors[chosen] + layer.shift)[None])[0, target]
+                assert float(curve[target, step]) == pytest.approx(float(value), rel=1e-5)
 
 
 def test_curves_of_a_sum_by_hand() -> None:

@@ -151,7 +151,7 @@ def test_numbers_of_patches_are_uniform_and_unrelated() -> None:
     assert max(abs(float(neighbors)), abs(float(between))) < 0.02  # sd 0.003
 
 
-@pytest.mark.parametrize("options", [{"temperature": 0.0}, {"dropout": 1.0}, {"decay": -1.0}])
+@pytest.mark.parametrize("options", [{"temperature": 0.0}, {"dropout": 1.0}])
 def test_senseless_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="method"):
         AdditiveReader(CONCEPTS, (4,), **options)
@@ -190,33 +190,3 @@ def test_gated_attention_is_that_of_its_paper() -> None:
     torch.testing.assert_close(read.attention, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(read.evidence.sum(-1) + reader.centered_bias(), read.logits)
     torch.testing.assert_close(reader.train()(layers).logits, read.logits, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("fusion", ["concatenation", "mixture"])
-def test_standardized_evidence_is_read_from_standardized_vectors(fusion: Any) -> None:
-    torch.manual_seed(2)
-    reader = AdditiveReader(CONCEPTS, (4, 4), fusion=fusion, standardize=True).eval()
-    for parameter in reader.parameters():
-        torch.nn.init.normal_(parameter)
-    images = [torch.randn(6, 5, 4) + 3 * torch.randn(4) for _ in range(2)]
-    x = torch.cat([torch.nn.functional.layer_norm(layer, (4,)) for layer in images], -1).double()
-    before = reader(images).attention
-    reader.fit_standard([[layer[:4] for layer in images], [layer[4:] for layer in images]])
-    read = reader(images)
-    torch.testing.assert_close(read.attention, before)  # which reads the vectors as they are
-    mean = x.mean(1)
-    standard = (x - mean.mean(0)) / (mean.std(0) + 1e-3)
-    weights = reader.spread(GroupCenter(CONCEPTS)(reader.weights).detach()).double()
-    expected = read.attention[:, reader.concept_slot].double() * (standard @ weights.T).mT
-    torch.testing.assert_close(read.evidence.double(), expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(read.evidence.sum(-1) + reader.centered_bias(), read.logits)
-    torch.testing.assert_close(reader.train()(images).logits, read.logits, rtol=1e-4, atol=1e-4)
-
-
-def test_of_one_image_nothing_is_standardized() -> None:
-    """It has no deviation."""
-    reader, layers = random_reader(standardize=True)
-    reader.fit_standard([[layer[:1] for layer in layers]])
-    assert bool((reader.mean == 0).all())
-    assert bool((reader.scale == 1).all())
-    reader.fit_standard([])

@@ -69,14 +69,6 @@ def test_rates_and_decay_are_each_parameters_own(pipeline: Pipeline) -> None:
     )
 
 
-def test_a_parameter_may_bring_its_decay(pipeline: Pipeline) -> None:
-    pipeline.model.head.weight.decay = 30.0
-    groups = group_of(pipeline, build_optimizer(pipeline, TRAINING, EncoderConfig(), 1e-3))
-    assert groups["model.head.weight"]["weight_decay"] == 30.0
-    assert groups["model.head.weight"]["lr"] == 1e-3
-    assert groups["encoder.trunk.0.mlp.0.weight"]["weight_decay"] == 0.05
-
-
 def test_the_published_frozen_codebook_stays_out(setup: Setup) -> None:
     encoder = BuiltinViT(image_size=16, width=8, depth=1, heads=2, pretrained=False)
     frozen = Pipeline(encoder, ImplicitVQ(setup, learn=False), IVQCBM(setup, learn_queries=False))

@@ -93,11 +93,6 @@ def upright_rgb(image: Image.Image, *, name: str, window: Window = "file") -> Im
     return rgb.transpose(_TURN[turn]) if turn in _TURN else rgb
 
 
-def describe_image(source: Encoded, *, name: str) -> ImageFacts:
-    """What is unusual about an image file; raises `UserError` as `open_image` does."""
-    return examine_image(source, name=name)[1]
-
-
 def examine_image(
     source: Encoded, *, name: str, at_least: int | None = None, window: Window = "file", frame: int = 0
 ) -> tuple[Image.Image, ImageFacts]:

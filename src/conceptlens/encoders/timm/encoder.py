@@ -5,7 +5,6 @@ How its tokens are read: `tokens`. Weights are read by `weights_file`.
 
 import inspect
 import json
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch import nn
 
 from conceptlens.core.errors import UserError, did_you_mean
 from conceptlens.encoders.layer_choice import Layers
+from conceptlens.encoders.timm.layouts import in_layout_of
 from conceptlens.encoders.timm.published import Published, read_structure, resolve
 from conceptlens.encoders.timm.structure import is_head, strip_head
 from conceptlens.encoders.timm.tokens import TimmTokens
@@ -152,11 +152,7 @@ class TimmEncoder(TimmTokens):
         self._settle(layers, final_norm)
 
     def _load(self, path: Path) -> None:
-        state = read_weights(path)
-        # timm keeps, beside most models, what brings other layouts and position grids of a checkpoint to its own.
-        convert = getattr(sys.modules[type(self.model).__module__], "checkpoint_filter_fn", None)
-        if convert is not None:
-            state = convert(state, self.model)
+        state = in_layout_of(self.model, read_weights(path), ignore=is_head)
         hint = f"Is it a file for {self.name}?"
         inner, outer = state.get("blocks.0.mlp.fc1.weight"), state.get("blocks.0.mlp.fc2.weight")
         if inner is not None and outer is not None and len(inner) == 2 * outer.shape[1]:  # its configuration cannot say

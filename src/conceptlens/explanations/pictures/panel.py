@@ -118,11 +118,13 @@ def capital(words: str) -> str:
 def notes(explanation: Explanation) -> list[str]:
     """What one must know to read the picture."""
     opacity = percent(explanation.drawing.opacity)
-    lines = [f"Maps lie over what the model saw, {opacity} opaque where they are largest; codes {opacity} throughout."]
+    codes = f", codes {opacity} opaque everywhere" if explanation.index else ""
+    lines = [f"Maps are drawn over the image as the model sees it, {opacity} opaque at their largest value{codes}."]
     if any(maps.evidence for maps in explanation.maps):
         lines.append(
             "Evidence: what each patch adds to the concept's logit (blue) or takes away (orange, striped), over the "
-            "image in gray. The map's sum and what has no place (the bias, and a class token's part) are the logit."
+            "image in gray. The map's sum and what is not placed (the bias, and a class token's part) add up to the "
+            "logit."
         )
     if any(maps.attention for maps in explanation.maps):
         lines[0] += " Attention: the weight of each patch in the slot that the concept reads."
@@ -138,8 +140,8 @@ def notes(explanation: Explanation) -> list[str]:
         )
         if whole:
             lines.append(
-                f"“Adds” is to the logit of {explanation.about}{rather}, {whole.total:+.2f} = {whole.base:+.2f} at "
-                f"{against}, and {sum(whole.values):+.2f} by all concepts.".replace("-", "−")
+                f"“Adds” refers to the logit of {explanation.about}{rather}: {whole.total:+.2f} = {whole.base:+.2f} "
+                f"for {against}, {sum(whole.values):+.2f} by all concepts.".replace("-", "−")
             )
     if explanation.index and not explanation.index.sample:
         lines.append("Codes have no names: there are no slots, or no sample of images, to name them by.")

@@ -125,17 +125,25 @@ def contributions(
     open_ = list(range(len(start)))
     now = steps or min(FIRST, most)
     looked = None if steps else _look(read, part, base, (start, end), at_once)
+    points = _where_it_changes(*looked, open_, now) if looked else _gauss_legendre(now)
     while open_:
-        points = _where_it_changes(*looked, open_, now) if looked else _gauss_legendre(now)
-        gradients = _mean_gradients(read, part, base, points, open_, at_once)
-        at[open_] = layer.u * (gradients @ layer.vectors.T)
-        needed[open_] = now
-        if steps is not None or now >= most:
+        found = layer.u * (_mean_gradients(read, part, base, points, open_, at_once) @ layer.vectors.T)
+        if now > FIRST and looked:  # steps between those before, as many: the mean of both rules, or the new one alone
+            found = _closer((at[open_] + found) / 2, found, (end - start)[open_])
+        at[open_], needed[open_] = found, now
+        if looked is None or 2 * now > most:
             break
         error = Contributions(layer.concepts, at, start, end, whole, needed).completeness_error
         open_ = [target for target in open_ if error[target] > tolerance]
-        now = min(2 * now, most)
+        points = _where_it_changes(*looked, open_, now, between=now == FIRST) if open_ else points
+        now *= 2
     return Contributions(layer.concepts, at, start, end, whole, needed)
+
+
+def _closer(one: Tensor, other: Tensor, change: Tensor) -> Tensor:
+    """Of two results (T, P, A) of each target the one whose sum is closer to what it must add up to (T,)."""
+    misses = [(at.double().sum((1, 2)) - change.double()).abs() for at in (one, other)]
+    return torch.where((misses[0] <= misses[1])[:, None, None], one, other)
 
 
 def _mean_gradients(
@@ -191,8 +199,8 @@ def _look(
         values |= zip(new, rows, strict=True)
         places = sorted(values)
         found = torch.stack([values[place] for place in places]).double().cpu().numpy()
-        much = (_shares(found) > 2 / LOOK).any(axis=1).tolist()
-        new = [(low + high) / 2 for (low, high), more in zip(pairwise(places), much, strict=True) if more]
+        most = _shares(found).max(axis=1)
+        new = [(low + high) / 2 for (low, high), share in zip(pairwise(places), most, strict=True) if share > 2 / LOOK]
         if not new:
             break
     return places, found
@@ -205,17 +213,20 @@ def _shares(values: Steps) -> Steps:
     return shares
 
 
-def _where_it_changes(places: list[float], values: Steps, targets: list[int], steps: int) -> tuple[Steps, Steps]:
+def _where_it_changes(
+    places: list[float], values: Steps, targets: list[int], steps: int, *, between: bool = False
+) -> tuple[Steps, Steps]:
     """Points and weights on [0, 1], close together where some targets change.
 
     [0, 1] is cut into pieces over which these change by the same amount, half of it counted evenly, with two points
-    each.
+    each. `between` takes the pieces from the middle of one to the middle of the next.
     """
     density = 0.5 * _shares(values[:, targets]).mean(1) + 0.5 * np.diff(places)
     mass = np.concatenate([[0.0], np.cumsum(density)])
-    pieces = max(1, steps // PIECE)
-    cuts = np.interp(np.linspace(0, mass[-1], pieces + 1), mass, places)
-    cuts[0], cuts[-1] = 0.0, 1.0
+    shares = np.linspace(0, 1, max(1, steps // PIECE) + 1)
+    if between:
+        shares = np.concatenate([[0.0], (shares[:-1] + shares[1:]) / 2, [1.0]])
+    cuts = np.interp(shares * mass[-1], mass, places)
     points, weights = _gauss_legendre(min(PIECE, steps))
     width = np.diff(cuts)[:, None]
     return (cuts[:-1, None] + width * points).ravel(), (width * weights).ravel()

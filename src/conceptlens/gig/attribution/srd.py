@@ -80,17 +80,29 @@ def relevance(
 
 
 class Graph:
-    """One forward pass whose backward passes carry relevance; several may start from it, at any layer."""
+    """One forward pass whose backward passes carry relevance; several may start from it, at any layer.
 
-    def __init__(self, network: Network, images: Tensor, layers: list[str], rule: Rule = "srd") -> None:
+    Args:
+        network: An opened network.
+        images: (B, 3, H, W).
+        layers: From which passes start, or where they end.
+        rule: Sharing ratios, or gradient × input.
+        whole: Whether the pass goes on to the outputs; receptive fields do without what follows the last layer.
+    """
+
+    def __init__(
+        self, network: Network, images: Tensor, layers: list[str], rule: Rule = "srd", *, whole: bool = True
+    ) -> None:
         if rule not in ("srd", "gradient"):
             raise UserError(f"Unknown rule {rule!r} for contributions: expected 'srd' or 'gradient'.")
         self.network = network
         with torch.enable_grad():
             self.images = images.detach().to(network.device).clone().requires_grad_()
             # The mode is entered inside: what it replaces must also be what the hooks see.
-            with network.watch(layers) as self.raw, Sharing() if rule == "srd" else nullcontext():
-                self.logits = network._outputs(network._call(self.images))
+            last = None if whole else max(layers, key=lambda layer: network.hook_point(layer).event)
+            with network.watch(layers, stop_at=last) as self.raw, Sharing() if rule == "srd" else nullcontext():
+                returned = network._call(self.images)
+                self.logits = network._outputs(returned) if whole else torch.empty(0)
 
     def down(self, start: Tensor, layers: list[str], *, pixels: bool) -> dict[str, Tensor]:
         """Relevance (B, P) of layers, and (B, H, W) of pixels under the empty name, for the sum of `start`."""

@@ -209,14 +209,21 @@ def _descend(products: Tensor, slack: Tensor, u: Tensor, limit: Tensor, toleranc
     matrices = products.permute(2, 0, 1).contiguous()  # (B, m, m)
     slack, u = slack.contiguous(), u.contiguous()
     toward = slack + torch.bmm(matrices, u.T[:, :, None]).squeeze(2).T
+    found, some = u.clone(), torch.arange(u.shape[1], device=u.device)
     for _ in range(MOST_TURNS):
         u = _sweep(products, matrices, slack, u, limit)
         u = _solve_signs(matrices, toward.T, limit.T, u.T).T.contiguous()
         slack = (toward - torch.bmm(matrices, u.T[:, :, None]).squeeze(2).T).contiguous()
+        found[:, some] = u
         wrong = torch.where(u == 0, slack.abs() - limit, (slack - limit * u.sign()).abs())
-        if bool((wrong <= tolerance * limit).all()):
+        left = (wrong > tolerance * limit).any(0)
+        number = int(left.sum())
+        if number == 0:
             break
-    return u
+        if number <= len(some) // 2:  # most vectors need a turn or two: only the others go on
+            some, products, matrices = some[left], products[:, :, left], matrices[left]
+            toward, slack, u, limit = toward[:, left], slack[:, left], u[:, left], limit[:, left]
+    return found
 
 
 def _sweep(products: Tensor, matrices: Tensor, slack: Tensor, u: Tensor, limit: Tensor) -> Tensor:

@@ -1,6 +1,5 @@
 """`timm/…`: a model of timm's list, of a repository on the hub, or in a folder, with its classifier."""
 
-import sys
 from pathlib import Path
 
 import torch
@@ -62,11 +61,9 @@ def _label_names(structure: dict[str, object] | None, count: int) -> list[str] |
 
 
 def _load(model: nn.Module, path: Path) -> None:
+    from conceptlens.encoders.timm.layouts import in_layout_of
     from conceptlens.encoders.weights_file import load_weights, read_weights
 
-    state = read_weights(path)
-    convert = getattr(sys.modules[type(model).__module__], "checkpoint_filter_fn", None)
-    if convert is not None:
-        state = convert(state, model)
+    state = in_layout_of(model, read_weights(path))
     hint = "Is it of this model? If it has other classes, name them with --classes FILE."
     load_weights(model, state, source=str(path), hint=hint)

@@ -6,6 +6,7 @@ curve, by trapezoids.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -44,30 +45,23 @@ def area(values: Tensor) -> Tensor:
     return torch.trapezoid(values, dx=1 / (values.shape[-1] - 1), dim=-1)
 
 
-def kept(order: Tensor, points: int, *, deletion: bool) -> Tensor:
-    """Which concepts are in, (M, A): none to all in that order, or all to none.
-
-    Args:
-        order: (A,) concepts, the most important first.
-        points: M.
-        deletion: Take out instead of put in.
-    """
-    a = len(order)
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(a, device=order.device)
-    number = torch.linspace(0, a, points, device=order.device).round().long()
-    inside = rank[None] < number[:, None]
-    return ~inside if deletion else inside
+def partial_sums(layer: Coded, order: Tensor, points: int) -> Tensor:
+    """U Vᵀ of the first concepts of an order, none to all, (M, P, C): each concept is added once."""
+    number = torch.linspace(0, len(order), points, device=order.device).round().long().tolist()
+    sums = [torch.zeros_like(layer.part)]
+    for some in (order[low:high] for low, high in pairwise(number)):
+        sums.append(sums[-1] + layer.u[:, some] @ layer.vectors[some])
+    return torch.stack(sums)
 
 
-def _values(read: Read, layer: Coded, masks: Tensor) -> Tensor:
-    """The targets (M, T) with only some concepts in."""
-    found = []
+def _values(read: Read, layer: Coded, order: Tensor, points: int) -> tuple[Tensor, Tensor]:
+    """The targets while concepts are put in, and while they are taken out, both (M, T)."""
+    inside = partial_sums(layer, order, points)
+    # What is left when they are out; its ends, with all concepts and without any, are those of the other way.
+    features = torch.cat([inside, inside[-1] - inside[1:-1]]) + layer.shift
     with torch.no_grad():
-        for some in torch.split(masks, AT_ONCE):
-            u = layer.u[None] * some[:, None].to(layer.u)
-            found.append(read(u @ layer.vectors + layer.shift))
-    return torch.cat(found)
+        found = torch.cat([read(some) for some in torch.split(features, AT_ONCE)])
+    return found[:points], torch.cat([found[points - 1 : points], found[points:], found[:1]])
 
 
 def concept_curves(read: Read, layer: Coded, scores: Tensor, *, points: int = POINTS) -> Curves:
@@ -84,12 +78,8 @@ def concept_curves(read: Read, layer: Coded, scores: Tensor, *, points: int = PO
         alike.setdefault(tuple(order), []).append(target)
     insertion, deletion = scores.new_empty(2, len(scores), points)
     for order, targets in alike.items():
-        inward, outward = (
-            kept(torch.tensor(order, device=scores.device), points, deletion=way) for way in (False, True)
-        )
-        values = _values(read, layer, torch.cat([inward, outward[1:-1]]))[:, targets].T.to(scores)
-        insertion[targets] = values[:, :points]  # its ends, without concepts and with all, are those of the other way
-        deletion[targets] = torch.cat([values[:, points - 1 : points], values[:, points:], values[:, :1]], 1)
+        inward, outward = _values(read, layer, torch.tensor(order, device=scores.device), points)
+        insertion[targets], deletion[targets] = inward.T[targets].to(scores), outward.T[targets].to(scores)
     return Curves(insertion, deletion)
 
 

@@ -12,10 +12,6 @@ With `fusion: mixture`, x_l is Σ_i m_i norm(z_l^(i)) instead, m a softmax that 
 
 π is where a slot is expected, if anything tells (`nn.grounding.part_places`), otherwise 0.
 
-With `standardize`, e_lk = ⟨w̄_k, (x_l − μ) / σ⟩, where μ and σ are mean and deviation of a few training images, each as
-the mean of its patches. Vectors of a trained encoder share most of what they hold; of few images, weights that first
-have to cancel it learn little else. An average patch then says nothing, and a map shows what differs from it.
-
 While it trains, a patch can also be asked what it says alone, ē_lk = e_lk + b̄_k: the loss of these, each weighed by
 a_ls, holds every patch that counts to the label (`patch_loss`), where the sum asks for their mean alone.
 
@@ -23,7 +19,7 @@ A vector that all values of an exclusive group share changes every map and no pr
 attention, taking patch l away takes exactly E_lk away (Javed et al., Additive MIL, NeurIPS 2022, for classes).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,7 +33,6 @@ from conceptlens.core.errors import UserError
 AttentionPer = Literal["group", "concept", "shared", "uniform"]
 Fusion = Literal["concatenation", "mixture"]
 GATE = 128  # width of a gated attention
-LEAST_SPREAD = 1e-3  # added to σ: an entry that never differs stays finite
 
 
 @dataclass(frozen=True)
@@ -67,9 +62,6 @@ class AdditiveReader(nn.Module):
         fusion: Whether layers stand side by side, or a learned mixture of them is read, which must be equally wide.
         gated: Whether the attention has a hidden layer with gates.
         fixed: w, (K, D'), which then does not learn, and e_lk = ⟨w̄_k, seen_l⟩ for other vectors of the same patches.
-        standardize: Whether weights read standardized vectors, once `fit_standard` has seen some.
-        decay: Weight decay of w; None: that of the training.
-        from_zero: Whether w begins at zero, so that it holds nothing but what training images taught.
     """
 
     def __init__(
@@ -84,9 +76,6 @@ class AdditiveReader(nn.Module):
         fusion: Fusion = "concatenation",
         gated: bool = False,
         fixed: Tensor | None = None,
-        standardize: bool = False,
-        decay: float | None = None,
-        from_zero: bool = False,
     ) -> None:
         super().__init__()
         if temperature <= 0:
@@ -117,30 +106,9 @@ class AdditiveReader(nn.Module):
         self.weights: Tensor
         if fixed is None:
             self.weights = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(count, width), a=5**0.5))
-            if from_zero:
-                nn.init.zeros_(self.weights)
         else:
             self.register_buffer("weights", fixed)
         self.bias = nn.Parameter(torch.zeros(count))
-        if decay is not None:
-            if decay < 0:
-                raise UserError(f"method.reader_decay: expected 0 or more, found {decay}.")
-            self.weights.decay = decay  # type: ignore[assignment]  # read by the optimizer
-        self.standardize = standardize
-        if standardize:
-            self.register_buffer("mean", torch.zeros(whole))
-            self.register_buffer("scale", torch.ones(whole))
-        self.mean: Tensor  # (Σ D,), μ
-        self.scale: Tensor  # (Σ D,), 1 / σ
-
-    @torch.no_grad()
-    def fit_standard(self, pieces: Iterable[Sequence[Tensor]]) -> None:
-        """Take μ and σ of some images; a piece holds the layers (B, L, D) of B of them."""
-        means = [torch.cat([F.layer_norm(x, x.shape[-1:]).float().mean(1) for x in piece], -1) for piece in pieces]
-        if sum(map(len, means)) > 1:  # one image has no deviation
-            spread, mean = torch.std_mean(torch.cat(means), 0)
-            self.mean.copy_(mean)
-            self.scale.copy_(1 / (spread + LEAST_SPREAD))
 
     def forward(
         self,
@@ -170,15 +138,12 @@ class AdditiveReader(nn.Module):
         attention = asked.float().softmax(1).transpose(1, 2)  # (B, S, L)
         weights = self.center(self.weights).float()
         x, weights = (x, self.spread(weights)) if seen is None else ([seen], weights)
-        bias, average = self.centered_bias(), torch.zeros_like(self.bias)
-        if self.standardize:
-            weights = weights * self.scale
-            average = weights @ self.mean  # what an average patch says, (K,)
+        bias = self.centered_bias()
         if self.training and not self.alone:  # Σ_l a_ls ⟨w̄_k, x_l⟩ = ⟨w̄_k, Σ_l a_ls x_l⟩
             gathered = torch.cat([(attention.to(part.dtype) @ part).float() for part in x], -1)  # (B, S, D)
-            logits = (gathered[:, self.concept_slot] * weights).sum(-1) + bias - average
+            logits = (gathered[:, self.concept_slot] * weights).sum(-1) + bias
             return Evidence(logits, whole(attention, kept, patches), None)
-        values = self.project(x, weights).float() - average  # e, (B, L, K)
+        values = self.project(x, weights).float()  # e, (B, L, K)
         shares = attention[:, self.concept_slot]  # (B, K, L)
         evidence = shares * values.transpose(1, 2)
         logits = evidence.sum(-1) + bias

@@ -58,14 +58,6 @@ class CodebookUse:
         }
 
 
-def assignment_entropy(assignment: Tensor) -> float | None:
-    """Mean entropy of the patches' assignments (B, L, S) over ln S: 0 is one slot a patch, 1 uniform. None if S = 1."""
-    slots = assignment.shape[-1]
-    if slots < 2 or assignment.numel() == 0:
-        return None
-    return float(torch.special.entr(assignment.detach().double()).sum(-1).mean()) / math.log(slots)
-
-
 class AssignmentUse:
     """Adds up entropy and slot mass of assignments as they pass; kept on their device until asked."""
 
@@ -109,8 +101,9 @@ class AssignmentUse:
             total.
 
         Returns:
-            `slots`; `assignment_entropy` (see the function of that name); `slot_mass`, the share of the patches' mass
-            that each slot receives, summing to one; `empty_slots`, their positions. None before the first patch.
+            `slots`; `assignment_entropy`, the mean entropy of the patches' assignments over ln S: 0 is one slot a
+            patch, 1 uniform; `slot_mass`, the share of the patches' mass that each slot receives, summing to one;
+            `empty_slots`, their positions. None before the first patch, and the entropy also for a single slot.
         """
         result: dict[str, Any] = {
             "slots": self.slots,

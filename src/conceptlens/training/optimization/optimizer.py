@@ -17,11 +17,7 @@ NO_DECAY = ("queries", "codebook", "position", "class_token", "cls_token", "pos_
 def build_optimizer(
     pipeline: Pipeline, training: TrainingConfig, encoder: EncoderConfig, learning_rate: float
 ) -> AdamW:
-    """Groups by rate and decay.
-
-    A parameter's `rate` multiplies the stage's, its `decay` replaces the training's; the encoder may have a rate of its
-    own.
-    """
+    """Groups by rate and decay. A parameter's `rate` multiplies the stage's; the encoder may have a rate of its own."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in pipeline.named_parameters():
         if not parameter.requires_grad:
@@ -32,8 +28,10 @@ def build_optimizer(
             else learning_rate
         )
         spared = parameter.ndim < 2 or any(word in name for word in NO_DECAY)
-        decay = 0.0 if spared and training.decay == "matrices" else getattr(parameter, "decay", training.weight_decay)
-        key = base * float(getattr(parameter, "rate", 1.0)), float(decay)
+        key = (
+            base * float(getattr(parameter, "rate", 1.0)),
+            0.0 if spared and training.decay == "matrices" else training.weight_decay,
+        )
         groups.setdefault(key, []).append(parameter)
     if not groups:
         raise UserError(

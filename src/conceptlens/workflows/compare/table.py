@@ -140,7 +140,7 @@ def html(found: Mapping[str, Any]) -> Html:
         measures, numbers = columns(data)
         head, rows = _head(measures, numbers, found["statistics"]["primary"]), []
         for block in data["blocks"]:
-            rows.append(h("tr", h("th", block["title"], colspan=len(head))))
+            rows.append(h("tr", h("th", block["title"], colspan=len(head), style="text-align: left")))
             for line in lines(block, measures, numbers):
                 cells = (h("b", cell) if place in line.best else cell for place, cell in enumerate(line.cells))
                 rows.append(h("tr", [h("td", cell) for cell in cells]))

@@ -62,7 +62,8 @@ def images_needed(plan: Plan, catch_share: float = 0.2) -> Power:
     catch = max(1, round(images * ratio))
     text = (
         f"{likert} images with true maps and {max(1, round(likert * ratio))} with shuffled ones find a difference of "
-        f"{plan.effect:g} points with power {plan.power:.0%} ({plan.raters} raters, deviation {plan.deviation:g}); "
+        f"{plan.effect:g} point{'' if plan.effect == 1 else 's'} with power {plan.power:.0%} ({plan.raters} raters, "
+        f"deviation {plan.deviation:g}); "
         f"{choice} images give the accuracy of choices to ±{plan.width:.0%}."
     )
     return Power(

@@ -22,7 +22,7 @@ export function summary(answer, image) {
       h(
         "dd",
         {},
-        `contributions differ from the output by ${percent(found.mean, 2)} on average, ${percent(found.worst)} at most`,
+        `sums are off by ${percent(found.mean, 2)} of all that concepts add and take away, ${percent(found.worst)} at most`,
       ),
     ),
     answer.examples.length
