@@ -98,9 +98,10 @@ def rows_of(runs: list[Path]) -> list[dict[str, Any]]:
     for run in runs:
         if (run / "graph.json").exists():
             main_graph = read_json(run / "graph.json")
+            outputs = " and ".join(main_graph["outputs"])
             made += [
                 {
-                    "run": run.name, "graph": "main", "layer": row["layer"], "output": " and ".join(main_graph["outputs"]),
+                    "run": run.name, "graph": "main", "layer": row["layer"], "output": outputs,
                     "concepts": row["concepts"], "error_share": round(row["error_share"], 4),
                     "completeness_worst": round(main_graph["completeness"]["worst"], 5),
                 }
