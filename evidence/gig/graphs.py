@@ -68,7 +68,7 @@ def photographs(samples: Path, to: Path) -> None:
 def pictures(runs: list[Path], browser: str, to: Path) -> None:
     """The graph of each page of runs as WebP, drawn by a browser."""
     for run in runs:
-        for name in PAGES:
+        for name in PAGES:  # the report shows the main graph
             page = run / f"{name}.html"
             if not page.exists():
                 continue
@@ -92,6 +92,13 @@ def pictures(runs: list[Path], browser: str, to: Path) -> None:
                 print(to / f"{run.name}-{name}.webp")
 
 
+def unexplained(graph: dict[str, Any], output: str, layer: str) -> float | None:
+    """Share of the unexplained part in what a layer's shown concepts and it add to an output, both without sign."""
+    edges = [edge for edge in graph["edges"] if edge["target"] == f"output/{output}"]
+    parts = {e["source"]: abs(e["value"]) for e in edges if e["source"].startswith(f"{layer}/")}
+    return round(parts.get(f"{layer}/error", 0.0) / sum(parts.values()), 4) if parts else None
+
+
 def rows_of(runs: list[Path]) -> list[dict[str, Any]]:
     """What the graphs of each run say: the unexplained share by layer, and which concepts stay when disturbed."""
     made: list[dict[str, Any]] = []
@@ -104,6 +111,9 @@ def rows_of(runs: list[Path]) -> list[dict[str, Any]]:
                     "run": run.name, "graph": "main", "layer": row["layer"], "output": outputs,
                     "concepts": row["concepts"], "error_share": round(row["error_share"], 4),
                     "completeness_worst": round(main_graph["completeness"]["worst"], 5),
+                    "unexplained_of_shown": {
+                        name: unexplained(main_graph, name, row["layer"]) for name in main_graph["outputs"]
+                    },
                 }
                 for row in main_graph["rows"]
             ]  # fmt: skip
@@ -125,20 +135,15 @@ def rows_of(runs: list[Path]) -> list[dict[str, Any]]:
                 {(node["layer"], node["concept"]) for node in each["nodes"] if node["kind"] == "concept"}
                 for each in (clean, graph)
             ]
-            output = f"output/{graph['outputs'][-1]}"
             for row in graph["rows"]:
                 layer = row["layer"]
                 mine = [{key for key in some if key[0] == layer} for some in concepts]
-                into = {e["source"]: abs(e["value"]) for e in graph["edges"] if e["target"] == output}
-                parts = {source: value for source, value in into.items() if source.startswith(f"{layer}/")}
                 made.append(
                     {
                         "run": run.name, "graph": kind, "layer": layer, "output": graph["outputs"][-1],
                         "concepts": row["concepts"], "before": len(mine[0]), "stay": len(mine[0] & mine[1]),
                         "error_share": round(row["error_share"], 4),
-                        "unexplained_of_shown": round(parts.get(f"{layer}/error", 0.0) / sum(parts.values()), 4)
-                        if parts
-                        else None,
+                        "unexplained_of_shown": unexplained(graph, graph["outputs"][-1], layer),
                     }
                 )  # fmt: skip
     return made
