@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import seeds_tables
 import tables
 
 from conceptlens.core.files import read_json
@@ -120,10 +121,40 @@ def copies(rows: tables.Rows) -> list[str]:
     return made
 
 
+def again() -> list[str]:
+    """What seeds, all training samples and fixed token sets gave."""
+    rows = seeds_tables.read(seeds_tables.FILE)
+    hidden = seeds_tables.hidden_rows(rows)
+
+    def mean(network: str, kind: str, less: str | None = None) -> float:
+        values = seeds_tables.changes(hidden[network, "blur", kind])
+        return float((values - seeds_tables.changes(hidden[network, "blur", less]) if less else values).mean())
+
+    pair = [minus(mean("CE", kind), 3) for kind in ("concept sets", "frequency")]
+    few = [minus(mean("CE", f"{kind}, k = 6"), 3) for kind in ("concept sets", "frequency")]
+    more = [f"{-mean(name, 'concept sets', 'concept sets from 50 samples'):.3f}" for name in ("CE", "RE")]
+    twenty = [minus(mean(name, "20 most important", "20 random"), 3) for name in ("CE", "RE")]
+    found = read_json(seeds_tables.SETS)
+    copies = seeds_tables.copies_of(found)
+    truth = [seeds_tables.judged(found, name) for name in copies]
+    ranks = [
+        seeds_tables.rank_correlation([row["delta"][name] for name in copies], truth)
+        for row in found["rows"]
+        if row["count"] == 10000
+    ]
+    return [
+        f"ΔP {pair[0]} against {pair[1]}",
+        f"{few[0]} against {few[1]}",
+        f"take {more[0]} (CE) and {more[1]} (RE) more",
+        f"{twenty[0]} (CE) and {twenty[1]} (RE) with blur",
+        f"{min(ranks):.2f} to {max(ranks):.2f} in all {len(ranks)} combinations",
+    ]
+
+
 def statements() -> list[str]:
     rows: tables.Rows = read_json(HERE / "results.json.gz")["rows"]
     parts = (generator, extractors, hidden_tokens, edits, copies)
-    return [*figure7(), *printed_as_they_are(), *(line for part in parts for line in part(rows))]
+    return [*again(), *figure7(), *printed_as_they_are(), *(line for part in parts for line in part(rows))]
 
 
 if __name__ == "__main__":

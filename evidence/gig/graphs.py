@@ -1,13 +1,16 @@
-"""The graphs of the paper's Figures 1, 3, 6, 10, 12 and 13 for the authors' ResNet-50, and of a ViT on blood cells.
+"""The graphs of the paper's Figures 1, 3, 6, 10, 12 and 13 for the authors' ResNet-50, and of a trained run.
 
     export GIG_WEIGHTS=work/teachers/resnet50.safetensors                # pretraining/teachers/convert.py
-    python evidence/gig/graphs.py photographs --samples DIR --to PHOTOS  # 118 dogs and 182 others of 1,000 photographs
-    conceptlens decompose evidence/gig/graphs.py:build PHOTOS --out runs/graphs --rule gradient --per-image 6 \\
+    python evidence/gig/graphs.py photographs --samples DIR --to PHOTOS  # 118 dogs and 222 others of 1,000 photographs
+    conceptlens decompose evidence/gig/graphs.py:build PHOTOS --out runs/resnet50 --rule gradient --per-image 6 \\
         --layers layer2.3 --layers layer3.5 --layers layer4.1 --layers layer4.2 --validate-on 2 --examples 2 \\
         --image n02106166_Border_collie.JPEG --output "Border collie" --output "sea slug" \\
         --noise 70 --attack "sea slug"
-    conceptlens decompose runs/demo --data blood-cells --out runs/graphs-vit --rule gradient
-    python evidence/gig/graphs.py pictures --runs runs/graphs runs/graphs-vit --browser chromium
+    conceptlens train blood-cells/ivq-cbm --training.epochs 6 --out runs/cells
+    conceptlens decompose runs/cells --data blood-cells --n 400 --per-image 8 --rule gradient --validate-on 20 \\
+        --layers encoder.trunk.2 --layers encoder.trunk.4 --layers encoder.trunk.5 --examples 3 \\
+        --output "granule colour: red" --output "granularity: yes" --out runs/named
+    python evidence/gig/graphs.py pictures --runs runs/resnet50 runs/named --browser chromium
 
 The photograph, the noise and the attack's class are those of the paper (its own photograph is not at hand).
 """
@@ -65,7 +68,7 @@ def photographs(samples: Path, to: Path) -> None:
 def pictures(runs: list[Path], browser: str, to: Path) -> None:
     """The graph of each page of runs as WebP, drawn by a browser."""
     for run in runs:
-        for name in PAGES:
+        for name in PAGES:  # the report shows the main graph
             page = run / f"{name}.html"
             if not page.exists():
                 continue
@@ -89,10 +92,38 @@ def pictures(runs: list[Path], browser: str, to: Path) -> None:
                 print(to / f"{run.name}-{name}.webp")
 
 
+def unexplained(graph: dict[str, Any], output: str, layer: str) -> float | None:
+    """Share of the unexplained part in what a layer's shown concepts and it add to an output, both without sign."""
+    edges = [edge for edge in graph["edges"] if edge["target"] == f"output/{output}"]
+    parts = {e["source"]: abs(e["value"]) for e in edges if e["source"].startswith(f"{layer}/")}
+    return round(parts.get(f"{layer}/error", 0.0) / sum(parts.values()), 4) if parts else None
+
+
 def rows_of(runs: list[Path]) -> list[dict[str, Any]]:
     """What the graphs of each run say: the unexplained share by layer, and which concepts stay when disturbed."""
     made: list[dict[str, Any]] = []
     for run in runs:
+        if (run / "graph.json").exists():
+            main_graph = read_json(run / "graph.json")
+            outputs = " and ".join(main_graph["outputs"])
+            made += [
+                {
+                    "run": run.name, "graph": "main", "layer": row["layer"], "output": outputs,
+                    "concepts": row["concepts"], "error_share": round(row["error_share"], 4),
+                    "completeness_worst": round(main_graph["completeness"]["worst"], 5),
+                    "unexplained_of_shown": {
+                        name: unexplained(main_graph, name, row["layer"]) for name in main_graph["outputs"]
+                    },
+                }
+                for row in main_graph["rows"]
+            ]  # fmt: skip
+        if (run / "validation.json").exists():
+            for each in read_json(run / "validation.json")["classes"]:
+                gig = next(order for order in each["orders"] if order["order"] == "gig")
+                found = {"difference": round(gig["difference"], 3), "over_random": round(gig["over_random"], 3)}
+                made.append(
+                    {"run": run.name, "graph": "validation", "layer": each["layer"], "images": each["images"], **found}
+                )
         for kind in ("image", "noise", "attack"):
             file = run / f"graph-{kind}.json"
             if not file.exists():
@@ -104,20 +135,15 @@ def rows_of(runs: list[Path]) -> list[dict[str, Any]]:
                 {(node["layer"], node["concept"]) for node in each["nodes"] if node["kind"] == "concept"}
                 for each in (clean, graph)
             ]
-            output = f"output/{graph['outputs'][-1]}"
             for row in graph["rows"]:
                 layer = row["layer"]
                 mine = [{key for key in some if key[0] == layer} for some in concepts]
-                into = {e["source"]: abs(e["value"]) for e in graph["edges"] if e["target"] == output}
-                parts = {source: value for source, value in into.items() if source.startswith(f"{layer}/")}
                 made.append(
                     {
                         "run": run.name, "graph": kind, "layer": layer, "output": graph["outputs"][-1],
                         "concepts": row["concepts"], "before": len(mine[0]), "stay": len(mine[0] & mine[1]),
                         "error_share": round(row["error_share"], 4),
-                        "unexplained_of_shown": round(parts.get(f"{layer}/error", 0.0) / sum(parts.values()), 4)
-                        if parts
-                        else None,
+                        "unexplained_of_shown": unexplained(graph, graph["outputs"][-1], layer),
                     }
                 )  # fmt: skip
     return made

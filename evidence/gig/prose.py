@@ -99,7 +99,18 @@ def graphs() -> list[str]:
     layers = ("layer2.3", "layer3.5", "layer4.1", "layer4.2")
     stay = {kind: [of[kind, layer]["stay"] for layer in layers] for kind in ("noise", "attack")}
     left = {kind: f"{100 * of[kind, 'layer4.2']['unexplained_of_shown']:.0f} %" for kind in stay}
+    named = [row for row in rows if row["run"] == "named"]
+    both = next(row for row in rows if (row["run"], row["graph"], row["layer"]) == ("resnet50", "main", "layer4.2"))
+    collie, slug = (100 * both["unexplained_of_shown"][name] for name in ("Border collie", "sea slug"))
+    over = [f"{row['over_random']:.1f}" for row in named if row["graph"] == "validation"]
+    worst = next(row["completeness_worst"] for row in named if row["graph"] == "main")
+    shares = {kind: [100 * row["error_share"] for row in named if row["graph"] == kind] for kind in ("image", "main")}
     return [
+        f"in layer4.2 {collie:.0f} % is the unexplained part, of the sea slug's {slug:.0f} %",
+        "{}, {} and {} above random order".format(*over),
+        f"misses by {100 * worst:.1f} %",
+        "{:.0f} to {:.0f} % is unexplained".format(min(shares["image"]), max(shares["image"])),
+        "both outputs {:.0f} to {:.0f} % is".format(min(shares["main"]), max(shares["main"])),
         "{}, {}, {} and {} stay (layer2.3".format(*stay["noise"]),
         "{}, {}, {} and {} of 12 or 13 stay".format(*stay["attack"]),
         f"{left['noise']} of what is shown for the new class",

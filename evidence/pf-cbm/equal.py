@@ -60,10 +60,11 @@ def take_over(out: Path) -> list[Row]:
         if data == "blood-cells":
             method = method.replace("cbm-as-printed", "cbm")
         curves = {each["policy"]: [point["value"] for point in each["points"]] for each in found["curves"]}
+        areas = {each["policy"]: [each["area"]["value"], *each["area"]["interval"]] for each in found["curves"]}
         rows.append(
             {
                 "trial": "order", "data": data, "method": f"pf-{method}", "seed": int(seed), "images": found["images"],
-                "ceiling": found["ceiling"]["value"], "curves": curves,
+                "ceiling": found["ceiling"]["value"], "curves": curves, "areas": areas,
             }
         )  # fmt: skip
     return [rounded(row) for row in rows]

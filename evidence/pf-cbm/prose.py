@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import equal
 import numpy as np
 from conditions import known_rows
 
@@ -180,9 +181,33 @@ def choices() -> list[str]:
     return made
 
 
+def again() -> list[str]:
+    """Equal entropies on CUB, and the order of corrections."""
+    rows = equal.known()
+
+    def of(name: str, entropy: float) -> str:
+        mine = [
+            row for row in rows if row["trial"] == "equal" and (row["condition"], row["entropy"]) == (name, entropy)
+        ]
+        return f"{np.mean([row['pointing_patch'] for row in mine]):.3f}"
+
+    made = []
+    for entropy in (0.0, 0.001):
+        pair = " and ".join(of(name, entropy) for name in ("pseudo_kp", "pseudo_kp_tight"))
+        made.append(f"{pair} against {of('no_bbox_no_kp', entropy)}")
+    made.append(f"{of('no_bbox_no_kp', 0)} with 0, {of('no_bbox_no_kp', 0.001)} with 0.001")
+    orders = sorted((row for row in rows if row["trial"] == "order"), key=lambda row: str(row["method"]))
+    first = {name: [row["curves"][name][1] - row["curves"][name][0] for row in orders] for name in equal.ORDERS}
+    made.append(" and ".join(f"{value:.3f}" for value in first["uncertainty"]) + " by uncertainty")
+    for name in ("uncertainty", "influence"):
+        area, low, high = next(row for row in orders if row["method"] == "pf-cbm")["areas"][name]
+        made.append(f"{area:.3f} ({low:.3f} to {high:.3f}) by {name}")
+    return made
+
+
 def statements() -> list[str]:
     rows = Rows()
-    return [*on_cub(rows), *points_prior_neither(rows), *table3(), *choices(), *on_drawings()]
+    return [*on_cub(rows), *points_prior_neither(rows), *table3(), *choices(), *on_drawings(), *again()]
 
 
 if __name__ == "__main__":
