@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 sys.path += [str(HERE / "cortex"), str(HERE / "gig")]
 
 import seeds_tables  # noqa: E402
+import sparsity_settings  # noqa: E402
 import sparsity_tables  # noqa: E402
 
 SETS = ("blood-cells", "ham10000", "idrid")
@@ -355,7 +356,7 @@ def seeded_tokens() -> list[str]:
 def at_equal_sparsity() -> list[str]:
     """GIG: dictionary learning less clusters at the paper's number of concepts a vector."""
     rows = [json.loads(line) for line in _lines("gig/sparsity.jsonl")]
-    place = sparsity_tables.TIMES.index(1.0)
+    place = sparsity_settings.TIMES.index(1.0)
     errors = sparsity_tables.by_seed(rows, "errors")
     made = []
     for layer in ("layer1.1", "layer2.0", "layer2.2", "layer3.0", "layer3.2", "layer3.4", "layer4.0"):

@@ -1,9 +1,13 @@
 """Tables and sentences of README.md, from their rows; `scripts/evidence_check.py` looks for each line."""
 
 import json
+import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import numpy as np
+import raw_rows
 import seeds_tables
 import tables
 
@@ -123,7 +127,7 @@ def copies(rows: tables.Rows) -> list[str]:
 
 def again() -> list[str]:
     """What seeds, all training samples and fixed token sets gave."""
-    rows = seeds_tables.read(seeds_tables.FILE)
+    rows = raw_rows.read(seeds_tables.FILE)
     hidden = seeds_tables.hidden_rows(rows)
 
     def mean(network: str, kind: str, less: str | None = None) -> float:

@@ -429,8 +429,8 @@ def main() -> None:
     if page.exists():
         text = fill(page.read_text("utf-8"), "paper-sparsity", at_paper_sparsity(rows))
         text = fill(text, "by-sparsity", by_sparsity(rows))
-        for part in ("at_paper", "by_multiple", "curves", "orders", "between", "disturbed"):
-            text = fill(text, f"again-{part}", getattr(sparsity_tables, part)(again)) if again else text
+        for name in ("at_paper", "by_multiple", "curves", "orders", "between", "disturbed"):
+            text = fill(text, f"again-{name}", getattr(sparsity_tables, name)(again)) if again else text
         page.write_text(text, "utf-8")
     print(json.dumps(verdicts, indent=1))
 
