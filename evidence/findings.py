@@ -363,7 +363,8 @@ def at_equal_sparsity() -> list[str]:
         pair = sparsity_tables.pair_of(errors, layer, "dictionary learning", place)
         if pair is not None:
             made.append(sparsity_tables.words(pair[1] - pair[0]).strip("*"))
-    return made
+    line = next(line for line in sparsity_tables.orders(rows).splitlines() if line.startswith("| layer4.2"))
+    return [*made, *(cell.strip(" *") for cell in line.strip("|").split("|")[4:])]
 
 
 def equal_entropies() -> list[str]:
